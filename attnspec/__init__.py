@@ -1,0 +1,1 @@
+"""attnspec: a few lines of text become attention kernels, forward and backward."""

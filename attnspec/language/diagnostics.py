@@ -1,0 +1,67 @@
+"""Errors for the person who wrote a spec, and how they are shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnspec.language.source import Span
+
+MAX_LINE = 160  # characters of a source line shown
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing wrong: a stable name, what, where, a note under the carets, and what to do about it."""
+
+    name: str
+    message: str
+    span: Span
+    note: str = ""
+    help: str = ""
+
+    def __str__(self) -> str:
+        return show_diagnostic(self)
+
+
+class SpecError(Exception):
+    """The spec is wrong; carries every fault found, in the order of the file."""
+
+    def __init__(self, diagnostics: Diagnostic | Sequence[Diagnostic]) -> None:
+        found = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics = tuple(sorted(found, key=lambda item: (item.span.source.name, item.span.start)))
+        super().__init__("\n\n".join(map(show_diagnostic, self.diagnostics)))
+
+
+class InternalError(Exception):
+    """An invariant of the compiler is broken: our fault, never the user's."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}\nThis is a fault in attnspec, not in your file: please report it with the spec.")
+
+
+def show_diagnostic(item: Diagnostic) -> str:
+    """The text a person reads: name, `file:line:col`, the line with carets, the reason, a help line."""
+    line, column = item.span.source.position(item.span.start)
+    text = printable(item.span.source.line(line))
+    margin = " " * len(str(line))
+    shown, offset = text, 0
+    if len(text) > MAX_LINE:
+        offset = max(0, column - 1 - MAX_LINE // 2)
+        shown = text[offset : offset + MAX_LINE]
+    start = column - 1 - offset
+    width = max(1, min(item.span.end - item.span.start, len(shown) - start))
+    carets = " " * start + "^" * width + (f" {item.note}" if item.note else "")
+    rows = [
+        f"error[{item.name}]: {item.message}",
+        f"{margin} --> {printable(item.span.source.name)}:{line}:{column}",
+        f"{margin}  |",
+        f"{line}  | {shown}",
+        f"{margin}  | {carets}",
+    ]
+    if item.help:
+        rows.append(f"{margin}  = help: {item.help}")
+    return "\n".join(rows)
+
+
+def printable(text: str) -> str:
+    """The text with control characters (a terminal would obey them) replaced, one for one."""
+    return "".join(char if char.isprintable() or char == " " else "\N{REPLACEMENT CHARACTER}" for char in text)

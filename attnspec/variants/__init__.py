@@ -1,0 +1,1 @@
+"""The standard variants, as .attn files."""

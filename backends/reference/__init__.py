@@ -1,0 +1,1 @@
+"""Readable torch, for any machine."""

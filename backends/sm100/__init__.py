@@ -1,0 +1,1 @@
+"""Blackwell, compute capability 10.x."""

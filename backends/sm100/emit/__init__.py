@@ -1,0 +1,1 @@
+"""From a schedule to CuTe-DSL source text."""

@@ -1,0 +1,1 @@
+"""The CuTe-DSL library that emitted modules import."""

@@ -1,0 +1,1 @@
+"""One warp role a file."""

@@ -1,0 +1,1 @@
+"""What can be known of a variant before any kernel exists."""

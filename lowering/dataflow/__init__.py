@@ -1,0 +1,1 @@
+"""Tile operations and the values between them."""

@@ -1,0 +1,1 @@
+"""Roles, buffers, barriers and registers, verified."""

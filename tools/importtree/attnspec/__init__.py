@@ -1,0 +1,1 @@
+../../../attnspec/__init__.py
