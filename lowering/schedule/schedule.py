@@ -1,0 +1,139 @@
+"""Who does what, when, where: the value that `verify` alone builds and every emitter reads.
+
+Time. J counts KV steps and T work tiles, both for the life of the CTA, the same in every role. A role's program is a list of
+steps; at trip t of a work tile it runs operation v for step t - stage(v), if that step exists. A channel's n-th use is an
+affine function of (J, T), so no role carries a counter of its own: slot n mod depth, phase parity (n div depth) & 1.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnspec.lowering.dataflow.graph import Dataflow, Engine, Space
+
+
+@dataclass(frozen=True)
+class ProgramStep:
+    """An operation in a role's program. stage: steps it lags behind the role's first (software pipelining)."""
+
+    operation: str
+    stage: int = 0
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps that run one program. registers: per thread, after setmaxnreg (the same for all warps of a warpgroup).
+
+    Roles of one `kind` run the same code on different query tiles (two softmax warpgroups); `query_tile` tells them apart.
+    """
+
+    name: str
+    kind: str
+    warps: tuple[int, ...]
+    registers: int
+    program: tuple[ProgramStep, ...]
+    query_tile: int | None = None
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Which use of a channel falls in step J of tile T: n = steps * J + tiles * T + offset."""
+
+    steps: int
+    tiles: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What completes one phase of a barrier: so many arrivals by that engine, and for TMA so many bytes."""
+
+    count: int
+    engine: Engine
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A hand-over between roles, or from an asynchronous unit: full[depth] and, unless implied, empty[depth] barriers.
+
+    producer signals full after it has written; the first of `consumers` waits for it; after the last of them has read, empty
+    is signalled, and the producer waits for that before it writes the slot again. Channels with one `ring` share barriers
+    and slots (K and V in one ring: uses 2J and 2J+1). once_a_tile: used at the first (wait) and last (signal) step of a
+    tile although its operations run every step.
+    empty None: another path implies it; `implied_by` says which.
+    """
+
+    name: str
+    ring: str
+    producer: str
+    consumers: tuple[str, ...]
+    buffer: str | None
+    depth: int
+    uses: Uses
+    full: Arrivals
+    empty: Arrivals | None
+    once_a_tile: bool = False
+    implied_by: str = ""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a buffer's copies lie. offset, size: bytes in shared memory or 32-bit columns in tensor memory; size is of one copy.
+
+    overlays: buffer whose place this one shares (P over S), safe because of the order that `verify` proves.
+    """
+
+    buffer: str
+    space: Space
+    offset: int
+    size: int
+    depth: int
+    overlays: str | None = None
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the cost model decided beside roles and places.
+
+    rescale_threshold: growth of the row maximum, in log2 units, up to which O is not rescaled (FA4, conditional rescaling).
+    emulated_share: share of exponentials on the FMA pipe. cta_group: 1 or 2 CTAs a tensor operation.
+    probability_split: columns of P whose arrival lets PV start; the rest follow.
+    """
+
+    rescale_threshold: float
+    emulated_share: float
+    cta_group: Literal[1, 2]
+    probability_split: int
+    needs_row_max: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A verified schedule: programs, channels, places, registers, and the choices behind them."""
+
+    dataflow: Dataflow
+    target: str
+    roles: tuple[Role, ...]
+    channels: tuple[Channel, ...]
+    placements: tuple[Placement, ...]
+    choices: Choices
+    head_dim: int
+    head_dim_v: int
+    element_bytes: int
+    threads: int
+    shared_bytes: int
+    tensor_columns: int
+
+    def role_of(self, operation: str) -> Role:
+        """The role whose program holds an operation; KeyError if none does."""
+        for role in self.roles:
+            if any(step.operation == operation for step in role.program):
+                return role
+        raise KeyError(operation)
+
+    def placement(self, buffer: str) -> Placement:
+        """Where a buffer lies; KeyError if it is in registers."""
+        for placement in self.placements:
+            if placement.buffer == buffer:
+                return placement
+        raise KeyError(buffer)
