@@ -1,0 +1,9 @@
+"""Errors of a call or of a target; errors of a spec are `SpecError` in `attnspec.language.diagnostics`."""
+
+
+class ArgumentError(ValueError, TypeError):
+    """An argument of a call is wrong: says which, what was wanted, what was found, and why it matters."""
+
+
+class TargetError(RuntimeError):
+    """A target cannot compile or run this variant, or cannot run on this machine; says which statement or part, and why."""

@@ -1,0 +1,252 @@
+"""The float64 oracle: attention of a spec computed the plain way, forward and backward, with error magnitudes.
+
+Every score of a sequence is held at once and every expression is evaluated where it stands; nothing is tiled, skipped or
+derived. It shares no code with the analyses and the backends: it imports the language's types and numpy alone.
+
+Besides each result it gives the result's magnitude: the same sum with every term made positive. Rounding errors of any
+sane evaluation order are a small multiple of it, which is what `attnspec.runtime.tolerance` needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from attnspec.runtime.oracle_expression import Dual, evaluate
+from numpy.typing import NDArray
+
+from attnspec.language.expr import Name, Read
+from attnspec.language.spec import Spec
+
+Floats = NDArray[np.float64]
+SCORE = Name("score", "float")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One call. q, k, v as the API takes them: (batch, length, heads, head_dim), or (total, heads, head_dim) packed.
+
+    tensors: arrays by declared name: float64, int64 or bool, of the declared rank. cu_seqlens_*: packed only.
+    q_offset, kv_offset: global position of the first row given; len_q, len_kv: whole lengths (default: offset + rows).
+    """
+
+    spec: Spec
+    q: Floats
+    k: Floats
+    v: Floats
+    tensors: Mapping[str, NDArray] = field(default_factory=dict)
+    cu_seqlens_q: Sequence[int] | None = None
+    cu_seqlens_kv: Sequence[int] | None = None
+    q_offset: int = 0
+    kv_offset: int = 0
+    len_q: int | None = None
+    len_kv: int | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """out as q with the value width; lse (batch, heads, len_q) or (heads, total_q); gradients by tensor name.
+
+    Gradients: "q", "k", "v" and each learned tensor.
+    """
+
+    out: Floats
+    lse: Floats
+    gradients: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """exact: the results. magnitude: the same sums of absolute terms. largest_score: of any visible pair, in absolute terms."""
+
+    exact: Results
+    magnitude: Results
+    largest_score: float
+
+
+@dataclass(frozen=True)
+class Portion:
+    """One sequence's share: (heads, rows, head_dim) arrays and the values of the given names that are numbers."""
+
+    q: Floats
+    k: Floats
+    v: Floats
+    sizes: dict[str, int]
+    q_offset: int
+    kv_offset: int
+
+
+def solve(problem: Problem, dout: Floats | None = None, dlse: Floats | None = None) -> Answer:
+    """Forward results, and gradients of sum(out * dout) + sum(lse * dlse) if dout is given (dlse defaults to 0)."""
+    spec = problem.spec
+    out = np.zeros((*problem.q.shape[:-1], spec.head_dim_v))
+    packed = problem.cu_seqlens_q is not None
+    lse = np.zeros(out.shape[:-1]).swapaxes(-1, -2)
+    gradients = {"q": np.zeros_like(problem.q), "k": np.zeros_like(problem.k), "v": np.zeros_like(problem.v)}
+    gradients |= {tensor.name: np.zeros(problem.tensors[tensor.name].shape) for tensor in spec.learned}
+    exact = Results(out, lse, gradients)
+    magnitude = Results(out.copy(), lse.copy(), {name: array.copy() for name, array in gradients.items()})
+    largest = 0.0
+    for b in range(batch_of(problem)):
+        rows, keys = slices(problem, b)
+        sequence = take(problem, b)
+        lse_rows = (slice(None), rows) if packed else (b, slice(None))
+        upstream = None
+        if dout is not None:
+            upstream = (by_head(dout[rows]), np.zeros_like(lse[lse_rows]) if dlse is None else dlse[lse_rows])
+        found = solve_sequence(spec, sequence, problem.tensors, upstream)
+        for whole, part in ((exact, found.exact), (magnitude, found.magnitude)):
+            whole.out[rows] = by_row(part.out)
+            whole.lse[lse_rows] = part.lse
+            for name, value in part.gradients.items():
+                if name in ("q", "k", "v"):
+                    whole.gradients[name][rows if name == "q" else keys] = by_row(value)
+                else:
+                    whole.gradients[name] += value
+        largest = max(largest, found.largest_score)
+    return Answer(exact, magnitude, largest)
+
+
+def solve_sequence(spec: Spec, part: Portion, tensors: Mapping[str, NDArray], upstream: tuple[Floats, Floats] | None) -> Answer:
+    """One sequence; arrays (heads, rows, ...), k and v gradients (kv_heads, rows, ...)."""
+    learned = frozenset(tensor.name for tensor in spec.learned)
+    heads, group = len(part.q), len(part.q) // max(1, len(part.k))
+    k, v = np.repeat(part.k, group, 0), np.repeat(part.v, group, 0)
+    given = names_of(part, heads, group)
+    scale = evaluate(spec.scale, given, tensors, learned)
+    raw = part.q @ k.swapaxes(1, 2)
+    seeds = {SCORE: np.ones_like(raw)} | {seed: raw * slope for seed, slope in scale.slopes.items()}
+    given |= {"scale": scale, "score": Dual(raw * scale.value, seeds)}
+    score = evaluate(spec.score, given, tensors, learned)
+    visible = np.bool_(True) if spec.mask is None else evaluate(spec.mask, given, tensors).value
+    with np.errstate(all="ignore"):
+        masked = np.where(visible, score.value, -np.inf) + np.zeros(raw.shape)
+        seen = masked != -np.inf
+        sink = None if spec.sink is None else evaluate(spec.sink, given, tensors, learned)
+        probability, lse, sink_probability = softmax(masked, sink)
+        out = probability @ v
+        slack = np.abs(scale.value) * (np.abs(part.q) @ np.abs(k).swapaxes(1, 2)) * np.abs(score.slopes.get(SCORE, 0.0))
+        size = np.where(seen, slack + np.abs(np.where(seen, masked, 0.0)), 0.0)
+        largest = float(np.nan_to_num(size).max(initial=0.0))
+        magnitude = Results(probability @ np.abs(v), 1.0 + np.abs(np.where(np.isinf(lse), 0.0, lse)), {})
+        exact = Results(out, lse, {})
+        if upstream is not None:
+            state = Backward(part, given, k, v, group, np.asarray(scale.value), score, seen, probability, sink_probability, sink)
+            gradients(exact, state, tensors, learned, *upstream, absolute=False)
+            gradients(magnitude, state, tensors, learned, *upstream, absolute=True)
+    return Answer(exact, magnitude, largest)
+
+
+def softmax(score: Floats, sink: Dual | None) -> tuple[Floats, Floats, Floats]:
+    """Probabilities (heads, q, kv), LSE (heads, q), and the sink's share (heads, q), 0 without one; empty rows are 0."""
+    row_max = score.max(-1, initial=-np.inf)
+    sink_score = np.full(row_max.shape, -np.inf) if sink is None else np.broadcast_to(sink.value, (*row_max.shape, 1))[..., 0]
+    row_max = np.maximum(row_max, sink_score)
+    shift = np.where(row_max == -np.inf, 0.0, row_max)
+    weight, sink_weight = np.exp(score - shift[..., None]), np.exp(sink_score - shift)
+    total = weight.sum(-1) + sink_weight
+    safe = np.where(total == 0, 1.0, total)
+    return weight / safe[..., None], shift + np.log(total), sink_weight / safe
+
+
+@dataclass(frozen=True)
+class Backward:
+    """What the forward of one sequence leaves for its gradients."""
+
+    part: Portion
+    given: Mapping[str, object]
+    k: Floats
+    v: Floats
+    group: int
+    scale: Floats
+    score: Dual
+    seen: NDArray[np.bool_]
+    probability: Floats
+    sink_probability: Floats
+    sink: Dual | None
+
+
+def gradients(
+    results: Results,
+    state: Backward,
+    tensors: Mapping[str, NDArray],
+    learned: frozenset[str],
+    dout: Floats,
+    dlse: Floats,
+    absolute: bool,
+) -> None:
+    """Fill `results.gradients`; with `absolute`, the sums of absolute terms instead."""
+    size = np.abs if absolute else (lambda array: array)
+    sign = 1.0 if absolute else -1.0
+    p, q, k, v = state.probability, size(state.part.q), size(state.k), size(state.v)
+    dout, dlse = size(dout), size(dlse)
+    given = (dout * results.out).sum(-1) * sign + dlse
+    dp = dout @ v.swapaxes(1, 2)
+    # A masked pair adds nothing, whatever its slope (0 * inf would be NaN).
+    dscore = np.where(state.seen, p * (dp + given[..., None]), 0.0)
+    draw = np.where(state.seen, dscore * size(np.asarray(state.score.slopes.get(SCORE, 0.0))), 0.0) * size(state.scale)
+    fold = (len(state.part.k), state.group)
+    results.gradients["q"] = draw @ k
+    results.gradients["k"] = (draw.swapaxes(1, 2) @ q).reshape(*fold, *k.shape[1:]).sum(1)
+    results.gradients["v"] = (p.swapaxes(1, 2) @ dout).reshape(*fold, *v.shape[1:]).sum(1)
+    totals = {name: np.zeros(tensors[name].shape) for name in learned}
+    for seed, slope in state.score.slopes.items():
+        if isinstance(seed, Read):
+            scatter(totals, seed, np.where(state.seen, dscore * size(slope), 0.0), state.given, tensors)
+    if state.sink is not None:
+        dsink = (state.sink_probability * given)[..., None]
+        for seed, slope in state.sink.slopes.items():
+            assert isinstance(seed, Read)
+            scatter(totals, seed, dsink * size(slope), state.given, tensors)
+    results.gradients.update(totals)
+
+
+def scatter(
+    totals: dict[str, Floats], seed: Read, slope: Floats, places: Mapping[str, object], tensors: Mapping[str, NDArray]
+) -> None:
+    """Add each pair's slope to the element that the pair read."""
+    extents = tensors[seed.tensor].shape
+    where = tuple(
+        np.broadcast_to(np.clip(evaluate(index, places, tensors).value, 0, extent - 1), slope.shape)
+        for index, extent in zip(seed.indices, extents, strict=True)
+    )
+    np.add.at(totals[seed.tensor], where or (), slope if where else slope.sum())
+
+
+def names_of(part: Portion, heads: int, group: int) -> dict[str, object]:
+    """Values of the given names, shaped to broadcast over (heads, q, kv)."""
+    h = np.arange(heads)[:, None, None]
+    q = part.q_offset + np.arange(part.q.shape[1])[None, :, None]
+    kv = part.kv_offset + np.arange(part.k.shape[1])[None, None, :]
+    return {**{name: np.int64(size) for name, size in part.sizes.items()}, "h": h, "hkv": h // group, "q": q, "kv": kv}
+
+
+def batch_of(problem: Problem) -> int:
+    """How many sequences."""
+    return len(problem.q) if problem.cu_seqlens_q is None else len(problem.cu_seqlens_q) - 1
+
+
+def slices(problem: Problem, b: int) -> tuple[int | slice, int | slice]:
+    """Where a sequence lies in q and out, and in k and v."""
+    if problem.cu_seqlens_q is None or problem.cu_seqlens_kv is None:
+        return b, b
+    return slice(*problem.cu_seqlens_q[b : b + 2]), slice(*problem.cu_seqlens_kv[b : b + 2])
+
+
+def take(problem: Problem, b: int) -> Portion:
+    """One sequence of the call."""
+    rows, keys = slices(problem, b)
+    q, k, v = by_head(problem.q[rows]), by_head(problem.k[keys]), by_head(problem.v[keys])
+    len_q = problem.q_offset + q.shape[1] if problem.len_q is None else problem.len_q
+    len_kv = problem.kv_offset + k.shape[1] if problem.len_kv is None else problem.len_kv
+    sizes = {"batch": batch_of(problem), "b": b, "heads": len(q), "kv_heads": len(k), "len_q": len_q, "len_kv": len_kv}
+    return Portion(q, k, v, sizes, problem.q_offset, problem.kv_offset)
+
+
+def by_head(array: Floats) -> Floats:
+    """(rows, heads, width) to (heads, rows, width)."""
+    return array.swapaxes(0, 1)
+
+
+def by_row(array: Floats) -> Floats:
+    """(heads, rows, width) to (rows, heads, width)."""
+    return array.swapaxes(0, 1)
