@@ -1,0 +1,182 @@
+"""Integer expressions as sums: whole multiples of terms, plus a constant.
+
+A term is any int expression that is not itself a sum: a name, a read, `x // 4`, `min(...)`, a product. `%`, `>>`, `<<` and
+`& (2**n - 1)` are written with `//`, so that equal values get equal terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+from attnspec.language.expr import Binary, Expr, Name, Number, Read, Unary, children, names, substitute, with_children
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """coefficient * term, summed, plus a constant. No coefficient is 0 and no term occurs twice."""
+
+    terms: tuple[tuple[Expr, int], ...]
+    constant: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Linear) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def key(self) -> tuple[frozenset[tuple[Expr, int]], int]:
+        """Equal for equal sums, in whatever order the terms came."""
+        return frozenset(self.terms), self.constant
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.terms, self.constant + other)
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) + coefficient
+        terms = tuple((term, coefficient) for term, coefficient in found.items() if coefficient)
+        return Linear(terms, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Linear:
+        if factor == 0:
+            return Linear((), 0)
+        return Linear(tuple((term, coefficient * factor) for term, coefficient in self.terms), self.constant * factor)
+
+    def __neg__(self) -> Linear:
+        return self * -1
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self + -other
+
+    def coefficient(self, term: Expr) -> int:
+        """How often a term is in the sum."""
+        return dict(self.terms).get(term, 0)
+
+    def using(self, name: str) -> tuple[tuple[Expr, int], ...]:
+        """The terms in which a given name occurs."""
+        return tuple((term, coefficient) for term, coefficient in self.terms if name in names_in(term))
+
+    def uses(self, *given: str) -> bool:
+        """Does any of these names occur?"""
+        return any(name in names_in(term) for term, _ in self.terms for name in given)
+
+
+def of_term(term: Expr, coefficient: int = 1) -> Linear:
+    """A term by itself."""
+    return Linear(((term, coefficient),), 0)
+
+
+def of_name(name: str) -> Linear:
+    """A given name by itself."""
+    return of_term(Name(name, "int"))
+
+
+@lru_cache(maxsize=8192)
+def names_in(term: Expr) -> frozenset[str]:
+    """Given names in a term."""
+    return names(term)
+
+
+@lru_cache(maxsize=8192)
+def linear(expr: Expr) -> Linear:
+    """The sum that an int expression is."""
+    match expr:
+        case Number(value=value):
+            return Linear((), int(value))
+        case Unary(operand=operand):
+            return -linear(operand)
+        case Binary(op="+", left=left, right=right):
+            return linear(left) + linear(right)
+        case Binary(op="-", left=left, right=right):
+            return linear(left) - linear(right)
+        case Binary(left=left, right=right):
+            return operation(expr, linear(left), linear(right))
+        case Name():
+            return of_term(expr)
+    return of_term(with_sums_inside(expr))
+
+
+def with_sums_inside(expr: Expr) -> Expr:
+    """The node over int operands in their canonical form."""
+    inner = tuple(to_expr(linear(at)) if at.kind == "int" else at for at in children(expr))
+    return with_children(expr, inner)
+
+
+def operation(expr: Binary, left: Linear, right: Linear) -> Linear:
+    """Products and quotients by constants; all else is a term."""
+    if expr.op == "*" and not right.terms:
+        return left * right.constant
+    if expr.op == "*" and not left.terms:
+        return right * left.constant
+    if not right.terms:
+        value = right.constant
+        if expr.op == "//" and value:
+            return floor_divide(left, value)
+        if expr.op == "%" and value:
+            return left - floor_divide(left, value) * value
+        if expr.op == "<<" and 0 <= value < 31:
+            return left * 2**value
+        if expr.op == ">>" and 0 <= value < 31:
+            return floor_divide(left, 2**value)
+        if expr.op == "&" and value >= 0 and value & (value + 1) == 0:
+            return left - floor_divide(left, value + 1) * (value + 1)
+    return of_term(with_sums_inside(expr))
+
+
+def floor_divide(form: Linear, divisor: int) -> Linear:
+    """Floor of form / divisor; what divides evenly is taken out, and a quotient of a quotient becomes one."""
+    if divisor < 0:
+        form, divisor = -form, -divisor
+    if divisor == 1:
+        return form
+    whole = tuple((term, count // divisor) for term, count in form.terms if count % divisor == 0)
+    rest = tuple((term, count) for term, count in form.terms if count % divisor)
+    out, over = divmod(form.constant, divisor)
+    if not rest:
+        return Linear(whole, out)
+    common = gcd(divisor, *(count for _, count in rest))
+    inner = Linear(tuple((term, count // common) for term, count in rest), over // common)
+    divisor //= common
+    match inner.terms:
+        case ((Binary(op="//", left=left, right=Number(value=below)), 1),):
+            nested = linear(left) + inner.constant * int(below)
+            return Linear(whole, out) + floor_divide(nested, divisor * int(below))
+    return Linear(whole, out) + of_term(Binary("//", to_expr(inner), Number(divisor, "int"), "int"))
+
+
+def order(item: tuple[Expr, int]) -> tuple[bool, str, str]:
+    """Added terms first, then by kind of node and name: one text for one value."""
+    term, coefficient = item
+    name = term.name if isinstance(term, Name) else term.tensor if isinstance(term, Read) else ""
+    return coefficient < 0, type(term).__name__, name
+
+
+def to_expr(form: Linear) -> Expr:
+    """The expression of a sum, as a person would write it: added terms, subtracted terms, the constant."""
+    total: Expr | None = None
+    items = sorted(form.terms, key=order)
+    if form.constant and all(coefficient < 0 for _, coefficient in items):
+        total = Number(form.constant, "int")
+    for term, coefficient in items:
+        size = abs(coefficient)
+        part = term if size == 1 else Binary("*", term, Number(size, "int"), "int")
+        if total is None:
+            total = part if coefficient > 0 else Unary("-", part, "int")
+        else:
+            total = Binary("+" if coefficient > 0 else "-", total, part, "int")
+    if total is None:
+        return Number(form.constant, "int")
+    if form.constant and any(coefficient > 0 for _, coefficient in items):
+        total = Binary("+" if form.constant > 0 else "-", total, Number(abs(form.constant), "int"), "int")
+    return total
+
+
+def substituted(form: Linear, name: str, value: Expr) -> Linear:
+    """The sum with `value` in place of a given name, wherever it stands."""
+    total = Linear((), form.constant)
+    for term, coefficient in form.terms:
+        total = total + linear(substitute(term, name, value)) * coefficient
+    return total
