@@ -1,0 +1,11 @@
+"""Inline PTX, spelled once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import cutlass.cute as cute
+
+
+def ptx(text: str, *arguments: Any, returns: Sequence[type] = ()) -> Any:
+    """One PTX instruction or block. `{$r0}`, `{$r1}`, ... are the arguments, `{$w0}`, ... the results."""
+    return cute.arch.inline_ptx(text, write_only_types=list(returns), read_only_args=list(arguments))

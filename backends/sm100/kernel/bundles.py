@@ -1,0 +1,57 @@
+"""What a role is handed beside the plan and the pipes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Box:
+    """One TMA tensor: a box is 128 rows of 64 elements. source: partitioned global view, boxes: partitioned shared view.
+
+    source is indexed (box, row tile, column block, head, batch), boxes (box, index).
+    """
+
+    atom: Any
+    source: Any
+    boxes: Any
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Memory of a kernel. shared: Int32 address of dynamic shared memory; tensor: Int32 address of tensor memory.
+
+    stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum. starts: pointer to two words, the start
+    of tensor memory and that of shared memory in 16-byte units, where the tensor core role reads them.
+    """
+
+    q: Box
+    k: Box
+    v: Box
+    o: Box
+    lse: Any
+    shared: Any
+    stats: Any
+    tensor: Any
+    starts: Any
+
+
+@dataclass(frozen=True)
+class Mods:
+    """The variant's functions, as emitted.
+
+    keys(at): ranges [first, last) of keys that a work tile sees. hidden(at): ranges in which a query tile has masked elements.
+    row(q, at): values of one row, computed once. score(score, q, kv, at, row): the new score, or None if unchanged.
+    mask(q, kv, at, row): whether the key is visible, or None. sink(at): logit that joins the denominator, or None.
+    scale(at): softmax scale. to_log2: factor from what `score` gives (or from raw q . k, if score is None and the scale is
+    a positive constant) to log2 units.
+    """
+
+    keys: Callable[..., Any]
+    hidden: Callable[..., Any]
+    row: Callable[..., Any]
+    score: Callable[..., Any] | None
+    mask: Callable[..., Any] | None
+    sink: Callable[..., Any] | None
+    scale: Callable[..., Any] | None
+    to_log2: float

@@ -1,0 +1,45 @@
+"""Host side of a kernel: TMA descriptors and the launch grid."""
+
+from typing import Any
+
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.bundles import Box
+from attnspec.backends.sm100.kernel.plan import Plan
+from cutlass.cute.nvgpu import cpasync, tcgen05
+
+
+def by_row(tensor: cute.Tensor) -> cute.Tensor:
+    """(batch, length, heads, width) seen as (length, width, heads, batch); the memory stays as it is."""
+    return cute.make_tensor(tensor.iterator, cute.select(tensor.layout, mode=[1, 3, 2, 0]))
+
+
+def box_layout(plan: Plan) -> Any:
+    """Shared layout of one TMA box: 128 rows of 64 elements, 128-byte swizzle."""
+    atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, plan.element)
+    return cute.tile_to_shape(atom, (plan.tile_q, plan.box_columns), order=(0, 1))
+
+
+def load_atom(plan: Plan, tensor: cute.Tensor) -> tuple[Any, Any]:
+    """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor."""
+    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), (plan.tile_q, plan.box_columns))
+
+
+def store_atom(plan: Plan, tensor: cute.Tensor) -> tuple[Any, Any]:
+    """TMA descriptor that stores boxes; rows beyond the length are dropped."""
+    op = cpasync.CopyBulkTensorTileS2GOp()
+    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), (plan.tile_q, plan.box_columns))
+
+
+def box(plan: Plan, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int) -> Box:
+    """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor."""
+    layout = box_layout(plan)
+    first = cute.recast_ptr(shared + offset, dtype=plan.element)
+    stride = plan.box_bytes // 2
+    outer = cute.append(layout.outer, cute.make_layout(count, stride=stride))
+    boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
+    parts = cute.local_tile(source, (plan.tile_q, plan.box_columns), (None, None, None, None))
+    to_shared, from_global = cpasync.tma_partition(
+        atom, 0, cute.make_layout(1), cute.group_modes(boxes, 0, 2), cute.group_modes(parts, 0, 2)
+    )
+    return Box(atom, from_global, to_shared)

@@ -1,0 +1,194 @@
+"""Hand-overs between roles: which barrier an operation waits for and which it signals.
+
+A role says only `before(...)` and `after(...)` around each operation; which barriers that means is read off the pipe table, a
+line an edge of the schedule. All of this runs while the kernel is traced: what a variant lacks leaves no instruction.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks.fences import fence
+from cutlass import Int32, Uint32
+from cutlass.cute.nvgpu import tcgen05
+
+Engine = Literal["tma", "tensor", "threads"]
+Lane = int | Int32 | None
+BARRIER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """One edge. produce, wait and release name operations; `[*]` in all of them means a copy for each query tile in flight.
+
+    full, empty: index of the first barrier (empty None: implied by other pipes). copies lie `depth` barriers apart.
+    uses (a, b, c): the n-th use is a * steps + b * tiles + c, counted for the life of the CTA; slot n mod depth, parity
+    (n div depth) & 1. full_by, empty_by: engine that signals. fences: what must precede a signal by threads.
+    once: used once a work tile, at the first step (wait) and after the last (signal), and not in tiles without steps.
+    """
+
+    name: str
+    produce: str
+    wait: str
+    release: str
+    full: int
+    empty: int | None
+    depth: int
+    uses: tuple[int, int, int]
+    full_by: Engine
+    empty_by: Engine | None
+    full_count: int
+    empty_count: int
+    bytes: int = 0
+    full_fence: str = ""
+    empty_fence: str = ""
+    once: bool = False
+
+    @property
+    def copies(self) -> bool:
+        """Whether there is one of these for each query tile."""
+        return self.produce.endswith("[*]")
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """The pipe table and where its barriers are. barriers: shared-memory pointer to 64-bit words."""
+
+    barriers: Any
+    table: tuple[Pipe, ...]
+
+
+@dataclass(frozen=True)
+class Now:
+    """How many steps, tiles, and tiles that have steps this CTA has behind it, at the operation at hand (Int32 each)."""
+
+    steps: Any
+    tiles: Any
+    full_tiles: Any
+
+
+def init(pipes: Pipes, lanes: int) -> None:
+    """Initialise every barrier; one thread calls this, before any other thread touches one."""
+    done: set[int] = set()
+    for pipe in pipes.table:
+        for first, count in ((pipe.full, pipe.full_count), (pipe.empty, pipe.empty_count)):
+            if first is None or first in done:
+                continue
+            done.add(first)
+            for slot in range(pipe.depth * (lanes if pipe.copies else 1)):
+                cute.arch.mbarrier_init(pipes.barriers + first + slot, count)
+
+
+def _is_at(place: str, operation: str, lane: Lane) -> bool:
+    """Whether an operation of this lane is the one a pipe names; a dynamic lane matches only `[*]` and unnumbered places."""
+    if place == operation or place == f"{operation}[*]":
+        return True
+    return isinstance(lane, int) and place == f"{operation}[{lane}]"
+
+
+def _single_lane(place: str, operation: str, lane: Lane) -> int | None:
+    """Lane that a pipe names where the role only knows its own at run time, else None."""
+    if isinstance(lane, Int32) and place.startswith(f"{operation}[") and not place.endswith("[*]"):
+        return int(place[len(operation) + 1 : -1])
+    return None
+
+
+def _use(pipe: Pipe, now: Now) -> Any:
+    steps, tiles, offset = pipe.uses
+    count = now.full_tiles if pipe.once else now.tiles
+    use = Int32(offset)
+    if steps:
+        use = use + now.steps * steps
+    if tiles:
+        use = use + count * tiles
+    return use
+
+
+def slot(pipe: Pipe, now: Now) -> Any:
+    """Slot of a pipe's ring that this step uses."""
+    return Int32(0) if pipe.depth == 1 else Int32(Uint32(_use(pipe, now)) % pipe.depth)
+
+
+def _parity(pipe: Pipe, now: Now) -> Any:
+    use = _use(pipe, now)
+    return use & 1 if pipe.depth == 1 else Int32((Uint32(use) // pipe.depth) & 1)
+
+
+def barrier(pipes: Pipes, pipe: Pipe, first: int, lane: Lane, now: Now) -> Any:
+    """Pointer to the barrier at hand of a pipe's full or empty array."""
+    index = slot(pipe, now) + first
+    if pipe.copies:
+        index = index + lane * pipe.depth
+    return pipes.barriers + index
+
+
+def find(pipes: Pipes, name: str) -> Pipe:
+    """The pipe of that name."""
+    return next(pipe for pipe in pipes.table if pipe.name == name)
+
+
+def producing(pipes: Pipes, operation: str, lane: Lane) -> Pipe:
+    """The pipe whose data `operation` writes."""
+    return next(pipe for pipe in pipes.table if _is_at(pipe.produce, operation, lane))
+
+
+def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
+    """Wait for all that `operation` needs: inputs that are full, outputs that are empty.
+
+    once False: the pipes of every step; True: those used once a work tile. A TMA producer also announces its bytes.
+    """
+    for pipe in pipes.table:
+        if pipe.once != once:
+            continue
+        if _is_at(pipe.wait, operation, lane):
+            cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.full, lane, now), _parity(pipe, now))
+            fence("after_wait", pipe.full_fence)
+        elif (only := _single_lane(pipe.wait, operation, lane)) is not None:
+            _wait_if(lane, only, barrier(pipes, pipe, pipe.full, lane, now), _parity(pipe, now))
+        if not _is_at(pipe.produce, operation, lane):
+            continue
+        if pipe.empty is not None:
+            cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.empty, lane, now), _parity(pipe, now) ^ 1)
+            fence("after_wait", pipe.empty_fence)
+        if pipe.full_by == "tma":
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
+
+
+def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
+    """Signal all that `operation` completes: outputs that are full, inputs that it was the last to read."""
+    for pipe in pipes.table:
+        if pipe.once != once:
+            continue
+        if _is_at(pipe.produce, operation, lane):
+            _signal(pipe.full_by, pipe.full_fence, barrier(pipes, pipe, pipe.full, lane, now))
+        elif (only := _single_lane(pipe.produce, operation, lane)) is not None:
+            _signal_if(lane, only, barrier(pipes, pipe, pipe.full, lane, now))
+        if pipe.empty is not None and pipe.empty_by and _is_at(pipe.release, operation, lane):
+            _signal(pipe.empty_by, pipe.empty_fence, barrier(pipes, pipe, pipe.empty, lane, now))
+
+
+def _signal(engine: Engine, fence_kind: str, pointer: Any) -> None:
+    if engine == "tensor":
+        with cute.arch.elect_one():
+            tcgen05.commit(pointer)
+    elif engine == "threads":
+        fence("before_signal", fence_kind)
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive(pointer)
+
+
+@cute.jit
+def _wait_if(lane: Int32, only: cutlass.Constexpr[int], pointer: cute.Pointer, parity: Int32) -> None:
+    if lane == only:
+        cute.arch.mbarrier_wait(pointer, parity)
+
+
+@cute.jit
+def _signal_if(lane: Int32, only: cutlass.Constexpr[int], pointer: cute.Pointer) -> None:
+    if lane == only:
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive(pointer)

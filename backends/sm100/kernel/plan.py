@@ -1,0 +1,85 @@
+"""The numbers of one kernel, as the schedule decided them; all are known when the kernel is compiled."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation of a role's program. lane: the query tile it works on; stage: steps it lags behind the role's first."""
+
+    operation: str
+    lane: int | None
+    stage: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Numbers of a forward kernel.
+
+    Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
+    the distance between copies (query tiles, or slots of a ring). registers: role kind -> registers a thread.
+    programs: role kind -> its steps. score_log2: factor from a score value to log2 units, folded into the exponential;
+    pre_scale: whether the raw q . k is multiplied by the softmax scale before the score function sees it.
+    """
+
+    element: Any
+    tile_q: int
+    tile_kv: int
+    query_tiles: int
+    head_dim: int
+    head_dim_v: int
+    threads: int
+    barriers: int
+    q_offset: int
+    q_stride: int
+    kv_offset: int
+    kv_stride: int
+    o_offset: int
+    o_stride: int
+    stats_offset: int
+    barriers_offset: int
+    tensor_pointer_offset: int
+    shared_bytes: int
+    s_column: int
+    s_stride: int
+    p_column: int
+    o_column: int
+    o_column_stride: int
+    tensor_columns: int
+    probability_split: int
+    rescale_threshold: float
+    registers: dict[str, int]
+    programs: dict[str, tuple[Step, ...]]
+
+    @property
+    def is_bf16(self) -> bool:
+        """Whether the 16-bit type is bfloat16."""
+        return self.element is cutlass.BFloat16
+
+    @property
+    def box_columns(self) -> int:
+        """Elements of a row of a TMA box, 128 bytes."""
+        return self.row_bytes // 2
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a TMA box."""
+        return 128
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a TMA box of a query or key tile (both have as many rows)."""
+        return self.tile_q * self.row_bytes
+
+    @property
+    def width_qk(self) -> int:
+        """Head dimension of q and k, padded to the tensor core's K step of 16 elements."""
+        return -(-self.head_dim // 16) * 16
+
+    @property
+    def width_v(self) -> int:
+        """Head dimension of v, padded to 16 elements (N of a tensor operation with M = 128)."""
+        return -(-self.head_dim_v // 16) * 16

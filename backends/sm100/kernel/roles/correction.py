@@ -1,0 +1,61 @@
+"""The correction role: a warpgroup that rescales O while the tile runs and finishes it at the end."""
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks import output, tensor_memory
+from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
+from cutlass import Boolean, Float32, Int32
+
+
+@cute.jit
+def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+    """Waits: a step's rescale factor, later the row's sum; O complete; the output slot empty. Signals: O rescaled; output full.
+
+    The factor of a step is known only once S of that step is complete, and the tensor core runs in order, so the products that
+    O holds by then are complete too. A work tile without steps has O = 0.
+    """
+    keys, sizes = mods.keys, work.sizes
+    thread = cute.arch.thread_idx()[0] % plan.tile_q
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        trips = visit(plan, sizes, keys(at)).trips
+        for step in cutlass.range(trips, unroll=1):
+            now = Now(steps + step, visited, full)
+            for lane in range(plan.query_tiles):
+                before(pipes, "rescale", lane, now)
+                factor = (tiles.stats + (lane * 2 * plan.tile_q + thread)).load()
+                address = tensor_memory.warp_address(tiles.tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
+                _rescale(plan, address, factor, step > 0)
+                after(pipes, "rescale", lane, now)
+        steps += trips
+        end = Now(steps, visited, full)
+        for lane in range(plan.query_tiles):
+            before(pipes, "finish", lane, end)
+            stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
+            own = query_tile(plan, work, at, lane)
+            scale, lse = output.normalise(mods, own, stats.load(), (stats + plan.tile_q).load())
+            address = tensor_memory.warp_address(tiles.tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
+            if trips > 0:
+                before(pipes, "finish", lane, end, once=True)
+                output.write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+            else:
+                output.write_zeros(plan, tiles, pipes, lane, end, thread)
+            q = own.q_base + thread
+            if q < sizes.len_q:
+                tiles.lse[own.b, own.h, q] = lse
+            after(pipes, "finish", lane, end)
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
+
+
+@cute.jit
+def _rescale(plan: Plan, address: Int32, factor: Float32, has_product: Boolean):
+    """O of this warp's rows times each row's factor, unless no row of the warp needs it."""
+    if has_product:
+        if cute.arch.vote_any_sync(factor < Float32(1.0)):
+            output.scale_in_place(plan, address, factor)

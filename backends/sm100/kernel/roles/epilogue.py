@@ -1,0 +1,38 @@
+"""The epilogue role: one warp that stores finished output tiles."""
+
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.sm100.kernel.work import Work, locate, visit
+from cutlass import Int32
+
+
+@cute.jit
+def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+    """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
+    keys, sizes = mods.keys, work.sizes
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        now = Now(steps, visited, full)
+        for lane in range(plan.query_tiles):
+            before(pipes, "store_o", lane, now)
+            _store(plan, tiles, pipes, at, lane, now)
+            after(pipes, "store_o", lane, now)
+        trips = visit(plan, sizes, keys(at)).trips
+        steps += trips
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
+
+
+def _store(plan: Plan, tiles: Tiles, pipes: Pipes, at, lane: int, now: Now) -> None:
+    pipe = find(pipes, "out")
+    copy = lane if pipe.copies else slot(pipe, now)
+    first = copy * (plan.o_stride // plan.box_bytes)
+    row = at.q_base // plan.tile_q + lane
+    for column in range(-(-plan.head_dim_v // plan.box_columns)):
+        cute.copy(tiles.o.atom, tiles.o.boxes[None, first + column], tiles.o.source[None, row, column, at.h, at.b])
+    cute.arch.cp_async_bulk_commit_group()
+    cute.arch.cp_async_bulk_wait_group(0, read=True)

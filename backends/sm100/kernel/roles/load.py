@@ -1,0 +1,58 @@
+"""The load role: one warp that keeps q, k and v coming."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.bundles import Box, Mods, Tiles
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
+from attnspec.backends.sm100.kernel.plan import Plan, Step
+from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, visit
+from cutlass import Int32
+
+
+@cute.jit
+def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+    """Waits: the empty sides of q, k and v. Signals: their full sides, through the bytes that TMA counts.
+
+    Query tiles come once a work tile, in their place among the first step's operations; work tiles without steps load nothing.
+    """
+    keys, sizes, program = mods.keys, work.sizes, plan.programs["load"]
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        run = visit(plan, sizes, keys(at))
+        trips = run.trips
+        if trips > 0:
+            _fetch(plan, tiles, pipes, program, at, key_tile(run, Int32(0)), Now(steps, visited, full), True)
+        for step in cutlass.range(1, trips, unroll=1):
+            _fetch(plan, tiles, pipes, program, at, key_tile(run, step), Now(steps + step, visited, full), False)
+        steps += trips
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
+
+
+def _fetch(plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], at: At, key: Any, now: Now, is_first: bool) -> None:
+    """One step of the program: `load_q` only in a work tile's first step, once for each query tile."""
+    for step in program:
+        if step.operation == "load_q":
+            if is_first:
+                row = at.q_base // plan.tile_q + step.lane
+                _copy(plan, tiles.q, pipes, step, (row, at.h, at.b), now, plan.head_dim, plan.q_stride)
+        elif step.operation == "load_k":
+            _copy(plan, tiles.k, pipes, step, (key, at.hkv, at.b), now, plan.head_dim, plan.kv_stride)
+        else:
+            _copy(plan, tiles.v, pipes, step, (key, at.hkv, at.b), now, plan.head_dim_v, plan.kv_stride)
+
+
+def _copy(plan: Plan, box: Box, pipes: Pipes, step: Step, place: tuple[Any, Any, Any], now: Now, width: int, stride: int) -> None:
+    """One tile, a box for each 64 columns; place: (row tile, head, batch)."""
+    pipe = producing(pipes, step.operation, step.lane)
+    before(pipes, step.operation, step.lane, now, once=pipe.once)
+    full = barrier(pipes, pipe, pipe.full, step.lane, now)
+    copy = step.lane if pipe.copies else slot(pipe, now)
+    first = copy * (stride // plan.box_bytes)
+    row, head, batch = place
+    for column in range(-(-width // plan.box_columns)):
+        cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)

@@ -1,0 +1,82 @@
+"""The tensor core role: one warp that issues every matrix product, in the order that the schedule holds."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks import tensor_core
+from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm100.kernel.plan import Plan, Step
+from attnspec.backends.sm100.kernel.work import Work, locate, visit
+from cutlass import Boolean, Int32
+
+
+@cute.jit
+def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+    """Waits: q, k, v full; P written; O rescaled. Signals, by commit: S and O complete; q, k, v read.
+
+    The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
+    its last trip stage 1 alone.
+    """
+    keys, sizes, program = mods.keys, work.sizes, plan.programs["mma"]
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        trips = visit(plan, sizes, keys(locate(plan, work, tile))).trips
+        if trips > 0:
+            _once(pipes, program, 0, Now(steps, visited, full), before)
+            _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Boolean(False))
+            for trip in cutlass.range(1, trips, unroll=1):
+                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip > 1)
+            _once(pipes, program, 0, Now(steps, visited, full), after)
+            _once(pipes, program, 1, Now(steps, visited, full), before)
+            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips > 1)
+            _once(pipes, program, 1, Now(steps, visited, full), after)
+        steps += trips
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
+
+
+def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: Any) -> None:
+    """Hand-overs that happen once a work tile, for the operations of one stage."""
+    for step in program:
+        if step.stage == stage:
+            side(pipes, step.operation, step.lane, now, once=True)
+
+
+def _trip(
+    plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], stages: tuple[int, ...], now: Now, accumulate: Any
+) -> None:
+    """One trip through the program; accumulate: whether O holds an earlier step of this tile."""
+    for step in program:
+        if step.stage not in stages:
+            continue
+        own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
+        before(pipes, step.operation, step.lane, own)
+        if step.operation == "mma_qk":
+            _query_key(plan, tiles, pipes, step, own)
+        else:
+            _probability_value(plan, tiles, pipes, step, own, accumulate)
+        after(pipes, step.operation, step.lane, own)
+
+
+def _query_key(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now) -> None:
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.tile_kv, False)
+    tensor, shared = tensor_core.starts(tiles.starts)
+    q = shared + (plan.q_offset + step.lane * plan.q_stride >> 4)
+    k = shared + slot(find(pipes, "k"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
+    s = tensor + (plan.s_column + step.lane * plan.s_stride)
+    tensor_core.query_key(s, q, k, plan.width_qk, (plan.tile_q, plan.tile_kv), code)
+
+
+def _probability_value(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now, accumulate: Any) -> None:
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_v, True)
+    split = plan.probability_split // tensor_core.K_STEP
+    is_head = step.operation == "mma_pv_head"
+    steps = (0, split) if is_head else (split, plan.tile_kv // tensor_core.K_STEP)
+    tensor, shared = tensor_core.starts(tiles.starts)
+    p = tensor + (plan.p_column + step.lane * plan.s_stride)
+    v = shared + slot(find(pipes, "v"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
+    o = tensor + (plan.o_column + step.lane * plan.o_column_stride)
+    tensor_core.probability_value(o, p, v, steps, plan.tile_kv, code, accumulate if is_head else True)

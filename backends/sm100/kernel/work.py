@@ -1,0 +1,136 @@
+"""Which work tile a CTA does next, where it lies, and which key tiles it visits: one answer for every role."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cutlass
+from attnspec.backends.sm100.kernel.plan import Plan
+from cutlass import Int32
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the call, Int32 each; `offset` values turn positions in the tensors into positions of the whole sequence."""
+
+    batch: Any
+    heads: Any
+    kv_heads: Any
+    len_q: Any
+    len_kv: Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name."""
+
+    sizes: Sizes
+    first: Any
+    stride: Any
+    count: Any
+    tensors: Any = field(default=None)
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a tile is. q_first, q_last: its first and last row that exist (inclusive); q_base: its first row, existing or not."""
+
+    sizes: Sizes
+    tensors: Any
+    b: Any
+    h: Any
+    hkv: Any
+    q_base: Any
+    q_first: Any
+    q_last: Any
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Key tiles that a work tile visits, as disjoint ascending runs: starts and lengths in tiles; trips is their sum."""
+
+    trips: Any
+    starts: tuple[Any, ...]
+    lengths: tuple[Any, ...]
+
+
+def blocks(plan: Plan, sizes: Sizes) -> Any:
+    """Work tiles along the query axis."""
+    rows = plan.tile_q * plan.query_tiles
+    return (sizes.len_q + (rows - 1)) // rows
+
+
+def count(plan: Plan, sizes: Sizes) -> Any:
+    """Work tiles of a call."""
+    return blocks(plan, sizes) * sizes.heads * sizes.batch
+
+
+def _at(plan: Plan, work: Work, b: Any, h: Any, q_base: Any, rows: int) -> At:
+    sizes = work.sizes
+    last = cutlass.min(q_base + (rows - 1), sizes.len_q - 1)
+    hkv = h // (sizes.heads // sizes.kv_heads)
+    return At(sizes, work.tensors, b, h, hkv, q_base, cutlass.min(q_base, last), last)
+
+
+def locate(plan: Plan, work: Work, tile: Any) -> At:
+    """Place of a work tile. The last query blocks come first: under a causal mask they are the longest."""
+    sizes = work.sizes
+    across = blocks(plan, sizes)
+    block = across - 1 - tile % across
+    head = tile // across
+    rows = plan.tile_q * plan.query_tiles
+    return _at(plan, work, head // sizes.heads, head % sizes.heads, block * rows, rows)
+
+
+def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
+    """Place of one query tile of a work tile."""
+    return _at(plan, work, at.b, at.h, at.q_base + lane * plan.tile_q, plan.tile_q)
+
+
+def visit(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
+    """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the sequence."""
+    tile = plan.tile_kv
+    runs = [
+        (cutlass.max(first, Int32(0)) // tile, (cutlass.min(last, sizes.len_kv) + (tile - 1)) // tile) for first, last in ranges
+    ]
+    for end in range(len(runs) - 1, 0, -1):
+        for at in range(end):
+            runs[at], runs[at + 1] = _ordered(runs[at], runs[at + 1])
+    starts: list[Any] = []
+    lengths: list[Any] = []
+    reached: Any = Int32(0)
+    for first, last in runs:
+        start = cutlass.max(first, reached)
+        starts.append(start)
+        lengths.append(cutlass.max(last - start, Int32(0)))
+        reached = cutlass.max(reached, last)
+    trips: Any = Int32(0)
+    for length in lengths:
+        trips = trips + length
+    return Steps(trips, tuple(starts), tuple(lengths))
+
+
+def _ordered(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    swap = left[0] > right[0]
+    pick = cutlass.select_
+    low = (Int32(pick(swap, right[0], left[0])), Int32(pick(swap, right[1], left[1])))
+    high = (Int32(pick(swap, left[0], right[0])), Int32(pick(swap, left[1], right[1])))
+    return low, high
+
+
+def key_tile(steps: Steps, step: Any) -> Any:
+    """Index of the key tile of a step."""
+    tile: Any = steps.starts[0] + step
+    passed: Any = steps.lengths[0]
+    for start, length in zip(steps.starts[1:], steps.lengths[1:], strict=True):
+        tile = Int32(cutlass.select_(step >= passed, start + (step - passed), tile))
+        passed = passed + length
+    return tile
+
+
+def meets(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
+    """Whether a key tile has a masked element: it meets a range [first, last), or reaches beyond the sequence."""
+    end = first_key + plan.tile_kv
+    found: Any = end > sizes.len_kv
+    for first, last in ranges:
+        found = found | (cutlass.max(first, first_key) < cutlass.min(last, end))
+    return found
