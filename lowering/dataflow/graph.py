@@ -18,12 +18,16 @@ Space = Literal["shared", "tensor", "register", "global"]
 
 @dataclass(frozen=True)
 class Operation:
-    """One tile operation; `kind` is the library's name for it, `query_tile` which of the query tiles in flight."""
+    """One tile operation; `kind` is the library's name for it, `query_tile` which of the query tiles in flight.
+
+    note: what it is there for, where the variant decides that (the mask hides keys of the file, or only the tail of the keys).
+    """
 
     kind: str
     engine: Engine
     rate: Rate
     query_tile: int | None = None
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -42,12 +46,18 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Value:
-    """An edge: `producer` leaves a value in `buffer` (None: no data, order alone) that `consumer` uses `distance` steps on."""
+    """An edge: `producer` leaves a value in `buffer` (None: no data, order alone) that `consumer` uses `distance` steps on.
+
+    name: what the value is called; edges of one producer and one name are one value with several readers.
+    part: half-open range of the buffer's units that it fills (None: all of one copy).
+    """
 
     producer: str
     consumer: str
     buffer: str | None
     distance: int = 0
+    name: str = ""
+    part: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +82,21 @@ class Dataflow:
             graph.add_edge(value.producer, value.consumer, value=value)
         return graph
 
+    @cached_property
+    def _by_name(self) -> dict[str, Operation]:
+        return {operation.name: operation for operation in self.operations}
+
     def operation(self, name: str) -> Operation:
         """The operation of that name; KeyError if there is none."""
-        return self.graph.nodes[name]["operation"]
+        return self._by_name[name]
+
+    def opens_tile(self, name: str) -> bool:
+        """Whether a tile's operation comes before the steps that use it (`load_q`), and so only in tiles that have steps.
+
+        The other operations of a tile come after its last step, and in tiles without steps too (`finish`).
+        """
+        readers = (value.consumer for value in self.values if value.producer == name)
+        return self.operation(name).rate == "tile" and any(self.operation(reader).rate == "step" for reader in readers)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name; KeyError if there is none."""

@@ -1,14 +1,16 @@
-"""Who does what, when, where: the value that `verify` alone builds and every emitter reads.
+"""Who does what, when, where: the `Draft` that the passes fill in, and the `Schedule` that `verify` alone makes of it.
 
 Time. J counts KV steps and T work tiles, both for the life of the CTA, the same in every role. A role's program is a list of
 steps; at trip t of a work tile it runs operation v for step t - stage(v), if that step exists. A channel's n-th use is an
 affine function of (J, T), so no role carries a counter of its own: slot n mod depth, phase parity (n div depth) & 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from attnspec.lowering.dataflow.graph import Dataflow, Engine, Space
+
+from attnspec.language.diagnostics import InternalError
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Channel:
     and slots (K and V in one ring: uses 2J and 2J+1). once_a_tile: used at the first (wait) and last (signal) step of a
     tile although its operations run every step.
     empty None: another path implies it; `implied_by` says which.
+    distance: the consumer's step J waits for the use of step J - distance, steps counted for the life of the CTA.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Channel:
     empty: Arrivals | None
     once_a_tile: bool = False
     implied_by: str = ""
+    distance: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Placement:
     """Where a buffer's copies lie. offset, size: bytes in shared memory or 32-bit columns in tensor memory; size is of one copy.
 
     overlays: buffer whose place this one shares (P over S), safe because of the order that `verify` proves.
+    stride: from one copy to the next (P: that of S); None is `size`.
     """
 
     buffer: str
@@ -89,6 +94,11 @@ class Placement:
     size: int
     depth: int
     overlays: str | None = None
+    stride: int | None = None
+
+    def start(self, copy: int) -> int:
+        """First byte or column of a copy."""
+        return self.offset + copy * (self.size if self.stride is None else self.stride)
 
 
 @dataclass(frozen=True)
@@ -108,8 +118,12 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """A verified schedule: programs, channels, places, registers, and the choices behind them."""
+class Draft:
+    """A schedule that nobody has verified: programs, channels, places, registers, and the choices behind them.
+
+    shared_bytes: all of the block's shared memory: placements, then the barriers, then the tensor memory address.
+    tensor_columns: columns allocated, a power of two.
+    """
 
     dataflow: Dataflow
     target: str
@@ -137,3 +151,29 @@ class Schedule:
             if placement.buffer == buffer:
                 return placement
         raise KeyError(buffer)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `verify` found of `draft`, the one draft it holds for.
+
+    interval: cycles a KV step in the steady loop, the maximum cycle ratio of the event graph; critical: the operations of that
+    cycle. assumptions: orders that the proof takes from the chip and the ISA does not promise.
+    """
+
+    draft: Draft
+    interval: float
+    critical: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule(Draft):
+    """A verified schedule. Only `verify` makes one: its proof must be about just these fields."""
+
+    proof: Proof
+
+    def __post_init__(self) -> None:
+        proved = self.proof.draft
+        if any(getattr(self, item.name) != getattr(proved, item.name) for item in fields(Draft)):
+            raise InternalError("a schedule was changed after it had been verified")

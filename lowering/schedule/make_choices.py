@@ -1,0 +1,22 @@
+"""What is decided beside roles and places."""
+
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.forward import HEAD_KEYS
+from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.schedule import Choices
+
+# Old maxima stay until the new one is 2^8 larger (FA4, conditional rescaling): P stays below 2^8, finite in bf16 and fp16.
+RESCALE_THRESHOLD = 8.0
+# Until the kernel library has an exponential for the FMA pipe.
+EMULATED_SHARE = 0.0
+
+
+def make_choices(dataflow: Dataflow, analysed: Analysed) -> Choices:
+    """Choices for a graph. The row maximum is kept where the graph has it, whatever the bounds of the score would allow."""
+    return Choices(
+        rescale_threshold=RESCALE_THRESHOLD,
+        emulated_share=EMULATED_SHARE,
+        cta_group=1,
+        probability_split=HEAD_KEYS,
+        needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
+    )

@@ -1,0 +1,49 @@
+"""Where each buffer's copies lie in shared and in tensor memory."""
+
+from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.refusal import Unsupported
+from attnspec.lowering.schedule.schedule import Placement
+
+TILE_ALIGNMENT = 1024  # of a tile with 128-byte swizzle: its pattern repeats every eight rows
+OVERLAYS = {"p": ("s", 64)}  # P lies over the upper half of its own scores (FA4), which are in registers by then
+
+
+def place_buffers(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> tuple[Placement, ...]:
+    """Places of shared buffers, then of tensor buffers. Raises `Unsupported` naming the statement if tensor memory is too small.
+
+    Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less.
+    """
+    return (*_shared(dataflow, depths), *_tensor(dataflow, depths, limits, statement))
+
+
+def _shared(dataflow: Dataflow, depths: dict[str, int]) -> list[Placement]:
+    buffers = [buffer for buffer in dataflow.buffers if buffer.space == "shared"]
+    placements, offset = [], 0
+    for buffer in sorted(buffers, key=lambda item: item.size % TILE_ALIGNMENT != 0):
+        placements.append(Placement(buffer.name, "shared", offset, buffer.size, depths[buffer.name]))
+        offset += buffer.size * depths[buffer.name]
+    return placements
+
+
+def _tensor(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> list[Placement]:
+    placements: dict[str, Placement] = {}
+    column = 0
+    for buffer in dataflow.buffers:
+        if buffer.space != "tensor":
+            continue
+        depth = depths[buffer.name]
+        if buffer.name in OVERLAYS:
+            under, shift = OVERLAYS[buffer.name]
+            base = placements[under]
+            at = base.offset + shift
+            placements[buffer.name] = Placement(buffer.name, "tensor", at, buffer.size, depth, under, base.size)
+        else:
+            placements[buffer.name] = Placement(buffer.name, "tensor", column, buffer.size, depth)
+            column += buffer.size * depth
+    if column > limits.tensor_columns:
+        raise Unsupported(
+            statement,
+            f"its scores and outputs need {column} columns of tensor memory, {limits.target} has {limits.tensor_columns}",
+        )
+    return list(placements.values())

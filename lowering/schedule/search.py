@@ -1,0 +1,66 @@
+"""The order of operations in each role. For now the published one (FA4), as a value; nothing after this pass knows it."""
+
+from dataclasses import dataclass, replace
+
+import networkx as nx
+from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.schedule import ProgramStep, Role
+
+
+@dataclass(frozen=True)
+class Order:
+    """Operation kinds of a role in order, with the steps they lag behind.
+
+    by_query_tile: all of one query tile before the next (mma), or the query tiles of one kind together (correction).
+    """
+
+    kinds: tuple[tuple[str, int], ...]
+    by_query_tile: bool = True
+
+
+PUBLISHED = {
+    "softmax": Order(
+        tuple(
+            (kind, 0)
+            for kind in ("load_s", "score", "mask", "row_max", "share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
+        )
+    ),
+    "correction": Order((("rescale", 0), ("finish", 0)), by_query_tile=False),
+    # The product with V of step j - 1 comes before the scores of step j, which overwrite its P.
+    "mma": Order((("mma_pv_head", 1), ("mma_pv_tail", 1), ("mma_qk", 0))),
+    # The first scores need one query tile and one key tile; the second query tile may come after.
+    "load": Order((("load_q", 0), ("load_k", 0), ("load_v", 0))),
+    "epilogue": Order((("store_o", 0),)),
+    "idle": Order(()),
+}
+
+
+def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Order] = PUBLISHED) -> tuple[Role, ...]:
+    """Roles with their operations in the published order; what the order does not name comes as soon as its inputs are there."""
+    return tuple(replace(role, program=_program(dataflow, role, published[role.kind])) for role in roles)
+
+
+def _program(dataflow: Dataflow, role: Role, order: Order) -> tuple[ProgramStep, ...]:
+    stages = dict(order.kinds)
+    names = [step.operation for step in role.program]
+    steps = {name: ProgramStep(name, stages.get(dataflow.operation(name).kind, 0)) for name in names}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(names)
+    for value in dataflow.values:
+        ends = value.producer, value.consumer
+        if ends[0] in steps and ends[1] in steps and value.distance + steps[ends[1]].stage == steps[ends[0]].stage:
+            graph.add_edge(*ends)
+    ranks = {name: _rank(dataflow, name, order) for name in names}
+    return tuple(steps[name] for name in nx.lexicographical_topological_sort(graph, key=ranks.__getitem__))
+
+
+def _rank(dataflow: Dataflow, name: str, order: Order) -> tuple[float, ...]:
+    """Where an operation stands among those that are ready."""
+    operation = dataflow.operation(name)
+    kinds = [kind for kind, _ in order.kinds]
+    kind = kinds.index(operation.kind) if operation.kind in kinds else -1
+    tile = operation.query_tile
+    if operation.kind in ("load_k", "load_v"):
+        tile = kinds.index(operation.kind) - 1  # after the query tile of that number
+    first, second = (tile or 0, kind) if order.by_query_tile else (kind, tile or 0)
+    return first, second, dataflow.operations.index(operation)
