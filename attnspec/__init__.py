@@ -1,1 +1,39 @@
-"""attnspec: a few lines of text become attention kernels, forward and backward."""
+"""attnspec: a few lines of text become attention kernels, forward and backward.
+
+`import attnspec` costs little: what it exports is loaded when first used, and torch only by a call.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnspec.api import Attention, build
+    from attnspec.errors import ArgumentError, CacheError, TargetError
+    from attnspec.language.diagnostics import SpecError
+    from attnspec.language.spec import Spec
+
+__version__ = "0.1.0"
+__all__ = ["ArgumentError", "Attention", "CacheError", "Spec", "SpecError", "TargetError", "build"]
+
+_HOMES = {
+    "Attention": "attnspec.api",
+    "build": "attnspec.api",
+    "ArgumentError": "attnspec.errors",
+    "CacheError": "attnspec.errors",
+    "TargetError": "attnspec.errors",
+    "SpecError": "attnspec.language.diagnostics",
+    "Spec": "attnspec.language.spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """An exported name, loaded on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnspec' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

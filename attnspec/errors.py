@@ -7,3 +7,7 @@ class ArgumentError(ValueError, TypeError):
 
 class TargetError(RuntimeError):
     """A target cannot compile or run this variant, or cannot run on this machine; says which statement or part, and why."""
+
+
+class CacheError(RuntimeError):
+    """The cache folder cannot be used: it cannot be made, or others could put code there."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
-from attnspec.backends.reference.layout import Layout, Segment
+from attnspec.backends.layout import Layout, Segment
 from torch import Tensor
 
 Ranges = Sequence[tuple[Tensor | int, Tensor | int]]  # half-open, global key positions, one a head or one for all

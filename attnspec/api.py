@@ -1,0 +1,135 @@
+"""The public way in: `build` a variant, then call it."""
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from attnspec import stages
+from attnspec.errors import ArgumentError
+from attnspec.language.diagnostics import Diagnostic, SpecError
+from attnspec.language.spec import Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.runtime.arguments import Lengths
+
+TARGETS = ("sm100", "sm90", "reference")
+ARGUMENTS = (
+    "q", "k", "v", "return_lse", "deterministic", "cu_seqlens_q", "cu_seqlens_kv", "q_offset", "kv_offset", "len_q", "len_kv",
+)  # fmt: skip
+
+
+def build(
+    spec: str | os.PathLike[str] | Spec, *, target: str | None = None, on: str | None = None, **constants: int | float
+) -> "Attention":
+    """An attention variant, ready to be called.
+
+    spec: a path, the text itself, or a checked Spec. target: "sm100", "sm90" or "reference"; None picks by the device of the
+    tensors. on: "emulator" runs a GPU target without its GPU. constants: values that override the file's `const`s.
+    SpecError if the spec is wrong; TargetError if the target cannot run it.
+    """
+    if isinstance(spec, Spec):
+        if constants:
+            raise ArgumentError(f"{', '.join(constants)}: a Spec has its constants folded in; override them in the file or text")
+    else:
+        spec = stages.read(spec, constants)
+    refuse_taken_names(spec)
+    if target is not None and target not in TARGETS:
+        raise ArgumentError(f"target: {target!r}, wanted one of {', '.join(TARGETS)}")
+    if on not in (None, "emulator"):
+        raise ArgumentError(f"on: {on!r}, wanted 'emulator' or nothing")
+    if on == "emulator" and target == "reference":
+        raise ArgumentError("on: the reference runs on the CPU as it is; the emulator runs the GPU targets")
+    return Attention(spec, target, on)
+
+
+def refuse_taken_names(spec: Spec) -> None:
+    """A declared tensor is a keyword of the call, and cannot have the name of another argument."""
+    taken = [tensor for tensor in spec.tensors if tensor.name in ARGUMENTS]
+    if taken:
+        raise SpecError(
+            [
+                Diagnostic("name-taken", f"`{item.name}` is an argument of the call", item.span, help="choose another name")
+                for item in taken
+            ]
+        )
+
+
+class Attention:
+    """A variant as a function of q, k, v and its declared tensors; differentiable.
+
+    spec: the checked spec. target: as given to `build`, None if each call's device decides.
+    """
+
+    def __init__(self, spec: Spec, target: str | None = None, on: str | None = None) -> None:
+        self.spec = spec
+        self.target = target
+        self.on = on
+
+    def __repr__(self) -> str:
+        width = self.spec.head_dim if self.spec.head_dim == self.spec.head_dim_v else (self.spec.head_dim, self.spec.head_dim_v)
+        tensors = "".join(f", {tensor.name}: {tensor.dtype}" for tensor in self.spec.tensors)
+        return f"<attnspec.Attention {self.spec.name}: head_dim {width}, {self.spec.dtype}{tensors}>"
+
+    @cached_property
+    def analysed(self) -> "Analysed":
+        """What the analyses found."""
+        return stages.analyse(self.spec)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the tensors that receive a gradient."""
+        return tuple(tensor.name for tensor in self.spec.learned)
+
+    @overload
+    def __call__(
+        self, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[False] = False, **tensors: Any
+    ) -> "Tensor": ...
+
+    @overload
+    def __call__(
+        self, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[True], **tensors: Any
+    ) -> "tuple[Tensor, Tensor]": ...
+
+    def __call__(
+        self,
+        q: "Tensor",
+        k: "Tensor",
+        v: "Tensor",
+        *,
+        return_lse: bool = False,
+        deterministic: bool = False,
+        cu_seqlens_q: "Lengths | None" = None,
+        cu_seqlens_kv: "Lengths | None" = None,
+        q_offset: int = 0,
+        kv_offset: int = 0,
+        len_q: int | None = None,
+        len_kv: int | None = None,
+        **tensors: Any,
+    ) -> Any:
+        """The attention of q over k, v: out, or (out, lse).
+
+        q: (batch, length, heads, head_dim), or with `varlen` (total, heads, head_dim) and cu_seqlens (int32, batch + 1 starts).
+        k, v: the same with the key/value heads. lse: natural log, f32, (batch, heads, length) or (heads, total).
+        deterministic: the backward too gives the same bits on every run.
+        q_offset, kv_offset, len_q, len_kv: where the rows and keys at hand lie in a longer sequence: the global position of the
+        first, and the whole lengths. Every index in the spec is a global position, and every declared length a whole one.
+        tensors: the declared ones, by keyword. ArgumentError for a call that does not fit the spec.
+        """
+        from attnspec.runtime.arguments import Placing, check_call
+        from attnspec.runtime.call import Call
+        from attnspec.runtime.declared import check_declared
+
+        layout = check_call(self.spec, q, k, v, Placing(cu_seqlens_q, cu_seqlens_kv, q_offset, kv_offset, len_q, len_kv))
+        declared = check_declared(self.spec, tensors, layout, q.device)
+        kernel = stages.kernel(self, self._target_of(q))
+        out, lse = kernel(Call(q, k, v, declared, layout, deterministic))
+        return (out, lse) if return_lse else out
+
+    def _target_of(self, q: "Tensor") -> str:
+        """The target of a call; TargetError where the device and the target do not go together."""
+        from attnspec.runtime.device import target_for
+
+        return target_for(q.device, self.target, self.on)

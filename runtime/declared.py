@@ -1,0 +1,149 @@
+"""Checks of a call's declared tensors, the `input` and `learned` ones given by keyword."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+from attnspec.backends.layout import Layout
+from attnspec.runtime.arguments import DTYPES
+from attnspec.runtime.integers import check_integers, value_at, written
+from torch import Tensor as TorchTensor
+
+from attnspec.errors import ArgumentError
+from attnspec.language.expr import names
+from attnspec.language.spec import Spec, Tensor
+
+INTS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+WIDER = {torch.float32: (torch.bfloat16, torch.float16)}  # dtypes that convert to it without rounding
+
+
+def check_declared(spec: Spec, given: Mapping[str, Any], layout: Layout, device: torch.device) -> tuple[TorchTensor, ...]:
+    """A tensor a declaration, of the declared dtype and shape, in the order of the file."""
+    wanted = {tensor.name: tensor for tensor in spec.tensors}
+    for name in given:
+        if name not in wanted:
+            raise ArgumentError(f"{name}: {spec.name} declares no such tensor{hint(name, list(wanted))}")
+    missing = [name for name in wanted if name not in given]
+    if missing:
+        needs = ", ".join(f"{name}: {declaration(wanted[name])}" for name in missing)
+        raise ArgumentError(f"missing keyword argument{'s' * (len(missing) > 1)}: {needs} ({spec.name} declares it)")
+    sizes = sizes_of(layout)
+    found = tuple(check_one(tensor, given[name], sizes, layout, device) for name, tensor in wanted.items())
+    check_overflow(spec, layout, sizes, dict(zip(wanted, found)))
+    return found
+
+
+def hint(name: str, names: list[str]) -> str:
+    """What the person may have meant."""
+    close = get_close_matches(name, names, 1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; it declares {', '.join(names)}" if names else "; it declares none"
+
+
+def declaration(tensor: Tensor) -> str:
+    """A declaration's type, as it was written."""
+    shape = f"[{', '.join(written(extent) for extent in tensor.shape)}]" if tensor.shape else ""
+    return f"{tensor.dtype}{shape}"
+
+
+def sizes_of(layout: Layout) -> dict[str, int]:
+    """Sizes that shapes are given in; lengths are those of the longest sequence."""
+    return {
+        "batch": layout.batch,
+        "heads": layout.heads,
+        "kv_heads": layout.kv_heads,
+        "len_q": max((segment.len_q for segment in layout.segments), default=0),
+        "len_kv": max((segment.len_kv for segment in layout.segments), default=0),
+    }
+
+
+def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], layout: Layout, device: torch.device) -> TorchTensor:
+    """One tensor, converted if that changes no value."""
+    array = scalar(tensor, value, device) if isinstance(value, bool | int | float) else value
+    if not isinstance(array, TorchTensor):
+        raise ArgumentError(f"{tensor.name}: a torch.Tensor is wanted, got {type(value).__name__}")
+    if array.device != device:
+        raise ArgumentError(f"{tensor.name}: on {array.device}, but q is on {device}")
+    check_shape(tensor, array, sizes, layout)
+    if array.dim() and array.shape[-1] > 1 and array.stride(-1) != 1:
+        rule = "the last axis must have stride 1; call .contiguous()"
+        raise ArgumentError(f"{tensor.name}: stride {array.stride(-1)} in the last axis: {rule}")
+    array = convert(tensor, array)
+    check_sorted(tensor, array)
+    return array
+
+
+def scalar(tensor: Tensor, value: bool | int | float, device: torch.device) -> Any:
+    """A Python number for a declared scalar."""
+    if tensor.shape:
+        return value
+    kind = torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float64
+    if tensor.dtype in ("f32", "bf16", "fp16") and not isinstance(value, bool):
+        kind = DTYPES[tensor.dtype]
+    return torch.tensor(value, dtype=kind, device=device)
+
+
+def check_shape(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int], layout: Layout) -> None:
+    """The declared extents at this call's sizes; with packed sequences a length may be longer than the longest."""
+    wanted = tuple(value_at(extent, sizes) for extent in tensor.shape)
+    found = tuple(array.shape)
+    if len(found) == len(wanted):
+        may_exceed = [layout.is_packed and bool(names(extent) & {"len_q", "len_kv"}) for extent in tensor.shape]
+        if all(a == b or (may and a > b) for a, b, may in zip(found, wanted, may_exceed, strict=True)):
+            return
+    at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    raise ArgumentError(f"{tensor.name}: shape {found}, declared {declaration(tensor)}, which is {wanted} at {at}")
+
+
+def convert(tensor: Tensor, array: TorchTensor) -> TorchTensor:
+    """The tensor in its declared dtype; an error if a value would change, or a bool would pass for a number."""
+    wanted = DTYPES[tensor.dtype]
+    if array.dtype == wanted or array.dtype in WIDER.get(wanted, ()):
+        return array.to(wanted)
+    if wanted == torch.int32 and array.dtype in INTS:
+        if array.numel() and (array.min() < -(2**31) or array.max() > 2**31 - 1):
+            raise ArgumentError(f"{tensor.name}: {array.dtype} values {int(array.min())}..{int(array.max())} do not fit in i32")
+        return array.to(wanted)
+    why = "converting would lose precision" if array.is_floating_point() else "a conversion would guess at what was meant"
+    if array.dtype == torch.bool:
+        why = "true would be added as 1, which hides nothing: a mask is a `mask` statement on a bool tensor"
+    raise ArgumentError(f"{tensor.name}: dtype {array.dtype}, declared {tensor.dtype}: {why}")
+
+
+def check_sorted(tensor: Tensor, array: TorchTensor) -> None:
+    """Declared order, where looking costs little; on a GPU it is trusted."""
+    if tensor.is_sorted and array.device.type == "cpu" and array.shape[-1] > 1 and bool((array.diff(dim=-1) < 0).any()):
+        raise ArgumentError(f"{tensor.name}: declared `sorted`, but its values fall along the last axis")
+
+
+def check_overflow(spec: Spec, layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, TorchTensor]) -> None:
+    """No int of the variant's expressions leaves 32 bits at these sizes and values."""
+    exprs = [expr for expr in (spec.score, spec.mask, spec.sink, spec.scale) if expr is not None]
+    if not layout.segments:
+        return
+    ranges = {name: (size, size) for name, size in sizes.items()} | index_ranges(layout)
+
+    def values(name: str) -> tuple[int, int]:
+        tensor, array = spec.tensor(name), arrays[name]
+        if tensor.low is not None and tensor.high is not None:
+            return value_at(tensor.low, sizes), value_at(tensor.high, sizes)
+        return (int(array.min()), int(array.max())) if array.numel() else (0, 0)
+
+    check_integers(exprs, ranges, values, ", ".join(f"{name}={size}" for name, size in sizes.items()))
+
+
+def index_ranges(layout: Layout) -> dict[str, tuple[int, int]]:
+    """Inclusive ranges of the indices, and of the lengths where sequences differ."""
+    segments = layout.segments
+    lengths_q, lengths_kv = [part.len_q for part in segments], [part.len_kv for part in segments]
+    return {
+        "len_q": (min(lengths_q), max(lengths_q)),
+        "len_kv": (min(lengths_kv), max(lengths_kv)),
+        "b": (0, layout.batch - 1),
+        "h": (0, layout.heads - 1),
+        "hkv": (0, layout.kv_heads - 1),
+        "q": (0, max(0, *(part.q_offset + part.count_q - 1 for part in segments))),
+        "kv": (0, max(0, *(part.kv_offset + part.count_kv - 1 for part in segments))),
+    }

@@ -1,0 +1,33 @@
+"""Which target a device runs."""
+
+import torch
+
+from attnspec.errors import TargetError
+
+FAMILIES = {10: ("sm100", "Blackwell"), 9: ("sm90", "Hopper")}  # by major compute capability
+
+
+def target_for(device: torch.device, wanted: str | None, on: str | None) -> str:
+    """The target of a call on a device; TargetError if there is none, or it is not the one wanted."""
+    if on == "emulator":
+        raise TargetError("on='emulator': this version of attnspec has no emulator yet; target='reference' runs on the CPU")
+    if device.type == "cpu":
+        if wanted in (None, "reference"):
+            return "reference"
+        raise TargetError(f"target {wanted!r} needs tensors on a GPU, but q is on the CPU; target='reference' runs there")
+    if wanted == "reference":
+        raise TargetError(f"target 'reference' runs on CPU tensors, but q is on {device}")
+    return gpu_target(device, wanted)
+
+
+def gpu_target(device: torch.device, wanted: str | None) -> str:
+    """The target of a GPU."""
+    if device.type != "cuda":
+        raise TargetError(f"q is on {device}: attnspec runs on CUDA GPUs (sm_90, sm_100) and on the CPU")
+    major, minor = torch.cuda.get_device_capability(device)
+    name = f"{torch.cuda.get_device_name(device)} (compute capability {major}.{minor})"
+    target = FAMILIES[major][0] if major in FAMILIES else None
+    if target is None or wanted not in (None, target):
+        needs = wanted or "sm_90 or sm_100"
+        raise TargetError(f"{device} is {name}: {needs} cannot run there; move the tensors to the CPU for the reference")
+    raise TargetError(f"{device} is {name}: this version of attnspec compiles for {target} but cannot launch there yet")

@@ -1,0 +1,52 @@
+"""A compiled variant as a function that autograd can differentiate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from attnspec.runtime.call import Call, Forward, Program
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The callable. All that torch sees goes through `Differentiable`: the place where a `torch.library` operator would stand."""
+
+    program: Program
+
+    def __call__(self, call: Call) -> tuple[Tensor, Tensor]:
+        """out and lse of a checked call."""
+        return Differentiable.apply(self.program, call, call.q, call.k, call.v, *call.tensors)
+
+
+class Differentiable(torch.autograd.Function):
+    """(program, call, q, k, v, *tensors) -> (out, lse). The tensors stand apart so that autograd sees them."""
+
+    @staticmethod
+    def forward(ctx: Any, program: Program, call: Call, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the program's forward; keep what its backward wants."""
+        ctx.set_materialize_grads(False)
+        results = program.forward(call)
+        if any(ctx.needs_input_grad):
+            ctx.program, ctx.layout, ctx.deterministic = program, call.layout, call.deterministic
+            ctx.save_for_backward(results.out, results.lse, *tensors, *results.saved)
+        return results.out, results.lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor | None
+    ) -> tuple[Any, ...]:
+        """Gradients in the order of the arguments; a missing gradient of out or lse is zero."""
+        dout, dlse = grad_outputs
+        count = len(ctx.needs_input_grad) - 2
+        out, lse, *rest = ctx.saved_tensors
+        (q, k, v, *tensors), saved = rest[:count], rest[count:]
+        call = Call(q, k, v, tuple(tensors), ctx.layout, ctx.deterministic)
+        dout = torch.zeros_like(out) if dout is None else dout.contiguous()
+        dlse = torch.zeros_like(lse) if dlse is None else dlse.to(torch.float32).contiguous()
+        found = ctx.program.backward(call, Forward(out, lse, tuple(saved)), dout, dlse)
+        gradients = (found.dq, found.dk, found.dv, *found.tensors)
+        wanted = ctx.needs_input_grad[2:]
+        return None, None, *(value if needed else None for value, needed in zip(gradients, wanted, strict=True))

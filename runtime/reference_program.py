@@ -1,0 +1,45 @@
+"""The reference target's emitted modules, run."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+
+from attnspec.backends.emitted import Emitted
+from attnspec.runtime.call import Call, Forward, Gradients
+from attnspec.runtime.load_module import load_module
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ReferenceProgram:
+    """Plain torch on the CPU; every run is deterministic."""
+
+    emitted: Emitted
+    learned: tuple[bool, ...]  # by declaration
+
+    @cached_property
+    def forward_module(self) -> ModuleType:
+        """The live forward module."""
+        return load_module(self.emitted.module("forward"), self.emitted.target)
+
+    @cached_property
+    def backward_module(self) -> ModuleType:
+        """The live backward module."""
+        return load_module(self.emitted.module("backward"), self.emitted.target)
+
+    def forward(self, call: Call, /) -> Forward:
+        """The f32 output is kept for the backward: rounded once, a row's gradients would not sum to what they should."""
+        out, lse = self.forward_module.forward(call.q, call.k, call.v, call.tensors, call.layout)
+        return Forward(out.to(call.q.dtype), lse, (out,))
+
+    def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
+        """Gradients, each rounded once to the dtype of what it is the gradient of."""
+        (out,) = results.saved
+        dq, dk, dv, totals = self.backward_module.backward(
+            call.q, call.k, call.v, out, results.lse, dout, dlse, call.tensors, call.layout
+        )
+        tensors: tuple[Tensor | None, ...] = tuple(
+            total.to(tensor.dtype) if is_learned else None
+            for total, tensor, is_learned in zip(totals, call.tensors, self.learned, strict=True)
+        )
+        return Gradients(dq.to(call.q.dtype), dk.to(call.q.dtype), dv.to(call.q.dtype), tensors)
