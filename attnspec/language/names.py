@@ -1,5 +1,7 @@
 """What names stand for, and which may be given."""
 
+from keyword import kwlist
+
 from attnspec.language.context import Context, Frame
 from attnspec.language.expr import FLOATS, INDICES, SIZES, TILE_NAMES, Binary, Kind, Name, Number, Read
 from attnspec.language.functions import BUILTINS
@@ -91,7 +93,9 @@ def may_be_given(ctx: Context, word: Word) -> bool:
     if len(name) > MAX_NAME:
         ctx.faults.add("name-too-long", f"a name may have {MAX_NAME} characters at most", word.span)
         return False
-    if name in RESERVED:
+    if name in kwlist:
+        message, help = f"`{name}` is a word of Python, where tensors and constants are passed by name", "choose another name"
+    elif name in RESERVED:
         message, help = f"`{name}` is a name of the language", "choose another name"
     elif name in ctx.given_at:
         message, help = f"`{name}` is already given", f"line {ctx.given_at[name].line} gives it; choose another name"
