@@ -1,0 +1,113 @@
+"""Emitted CuTe-DSL source to PTX and cubin; needs no driver and no GPU."""
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attnspec.backends.emitted import Emitted, Module
+from attnspec.runtime.binary import Binary, read_resources
+
+from attnspec.language.diagnostics import InternalError
+
+COMPILER = "nvidia-cutlass-dsl"
+ALIGNMENT = 16  # bytes, of the start of q, k, v and out, and of their strides (TMA)
+
+
+def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
+    """Compile the forward module, whose file is written to `folder` and stays there: the compiler reads it, and so do people.
+
+    sass: disassemble too; needs the package nvidia-cuda-nvdisasm (ModuleNotFoundError says so).
+    """
+    module = emitted.module("forward")
+    path = folder / module.file_name
+    path.write_text(module.text, encoding="utf-8")
+    if sass and importlib.util.find_spec("nvidia.cu13") is None and not os.environ.get("CUDA_HOME"):
+        raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
+    live = load_file(module, path)
+    with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings():
+        compiled = _compile(live, emitted.manifest, scratch, sass)
+        artifacts = compiled.artifacts
+        ptx, cubin, text = _text(artifacts.PTX), bytes(artifacts.CUBIN), _text(artifacts.SASS) if sass else None
+    if not ptx or not cubin:
+        raise InternalError("the kernel compiler gave no PTX or no cubin")
+    registers, frame = read_resources(cubin)
+    return Binary(emitted.manifest["name"], ptx, cubin, text, registers, frame, compiled)
+
+
+def load_file(module: Module, path: Path) -> ModuleType:
+    """Import an emitted file from where it lies, under a name of its own text."""
+    digest = hashlib.sha256(module.text.encode()).hexdigest()[:16]
+    name = f"attnspec_emitted_{module.name}_{digest}"
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise InternalError(f"the emitted file {path} cannot be imported")
+    live = importlib.util.module_from_spec(found)
+    sys.modules[name] = live
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        found.loader.exec_module(live)
+    finally:
+        sys.dont_write_bytecode = writes
+    return live
+
+
+@contextlib.contextmanager
+def quiet_settings() -> Iterator[None]:
+    """The compiler's own disk cache off: it would write outside the folder that was named."""
+    name = "CUTE_DSL_DISABLE_FILE_CACHING"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _compile(live: ModuleType, manifest: Mapping[str, Any], scratch: str, sass: bool) -> Any:
+    import cutlass.cute as cute
+    from cutlass import Int32
+    from cutlass.cute.runtime import make_fake_stream
+
+    options = [f"--gpu-arch {manifest['architecture']}", "--keep-ptx", "--keep-cubin", f"--dump-dir {scratch}"]
+    options += ["--keep-sass"] if sass else []
+    arguments = _fake_arguments(manifest["arguments"])
+    return cute.compile(live.forward, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))
+
+
+def _fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Tensors without memory: any lengths, any strides that TMA takes, 64-bit strides."""
+    import cutlass
+    import cutlass.cute as cute
+    from cutlass.cute.runtime import make_fake_tensor
+
+    types = {
+        "bf16": cutlass.BFloat16,
+        "fp16": cutlass.Float16,
+        "f32": cutlass.Float32,
+        "i32": cutlass.Int32,
+        "bool": cutlass.Uint8,
+    }
+
+    def fake(row: Mapping[str, Any]) -> Any:
+        free = row["rank"] - (1 if row["width"] else 0)
+        by_tma = row["width"] is not None
+        shape = [cute.sym_int() for _ in range(free)] + ([row["width"]] if by_tma else [])
+        step = ALIGNMENT // 2 if by_tma else 1
+        strides = [cute.sym_int64(divisibility=step) for _ in range(row["rank"] - 1)] + [1]
+        return make_fake_tensor(types[row["dtype"]], tuple(shape), tuple(strides), assumed_align=ALIGNMENT if by_tma else 1)
+
+    return [fake(row) for row in rows]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value or "")

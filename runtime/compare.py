@@ -1,0 +1,125 @@
+"""A variant run forward and backward, and held against the float64 oracle: what `attnc run` shows and tests assert."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from attnspec.runtime.draw_inputs import Inputs
+from attnspec.runtime.oracle import Answer, Problem, solve
+from attnspec.runtime.tolerance import Tolerance, tolerance
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnspec.language.spec import DType
+
+if TYPE_CHECKING:
+    from attnspec.api import Attention
+
+# How often a GPU kernel rounds factors of each result to 16 bits: probabilities, d(score), and the output that delta uses.
+GPU_ROUNDINGS = {"out": 1, "lse": 0, "q": 3, "k": 3, "v": 1}
+GPU_LEARNED_ROUNDINGS = 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result. error: the largest, absolute; allowed: at that element; worst: largest ratio of the two, at most 1 to pass."""
+
+    name: str
+    error: float
+    allowed: float
+    worst: float
+    reason: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every element is within its tolerance."""
+        return self.worst <= 1.0
+
+
+def compare(attention: "Attention", inputs: Inputs, forward_only: bool = False) -> tuple[Row, ...]:
+    """A row for out and lse and, unless `forward_only`, for each gradient."""
+    got = run(attention, inputs, forward_only)
+    answer = solve(problem(attention, inputs), *(() if forward_only else (as_float64(inputs.dout), as_float64(inputs.dlse))))
+    exact, magnitude = named(answer)
+    rows = []
+    for name, array in got.items():
+        allowance = tolerance_of(attention, inputs, answer, name, array.dtype)
+        rows.append(row(label(name), as_float64(array), exact[name], magnitude[name], allowance))
+    return tuple(rows)
+
+
+def label(name: str) -> str:
+    """How a result is shown."""
+    return name if name in ("out", "lse") else f"d{name}"
+
+
+def run(attention: "Attention", inputs: Inputs, forward_only: bool) -> dict[str, Tensor]:
+    """Results of the public call, by the oracle's names."""
+    learned = attention.learned
+    leaves = {"q": inputs.q, "k": inputs.k, "v": inputs.v} | {name: inputs.tensors[name] for name in learned}
+    leaves = {name: array.detach().clone().requires_grad_(not forward_only) for name, array in leaves.items()}
+    tensors = inputs.tensors | {name: leaves[name] for name in learned}
+    out, lse = attention(leaves["q"], leaves["k"], leaves["v"], return_lse=True, **inputs.keywords, **tensors)
+    results = {"out": out.detach(), "lse": lse.detach()}
+    if not forward_only:
+        gradients = torch.autograd.grad((out, lse), list(leaves.values()), (inputs.dout, inputs.dlse))
+        results |= dict(zip(leaves, gradients, strict=True))
+    return results
+
+
+def problem(attention: "Attention", inputs: Inputs) -> Problem:
+    """The same call for the oracle."""
+    tensors = {name: as_array(array) for name, array in inputs.tensors.items()}
+    q, k, v = as_float64(inputs.q), as_float64(inputs.k), as_float64(inputs.v)
+    keywords: dict[str, Any] = {
+        name: value.tolist() if isinstance(value, Tensor) else value for name, value in inputs.keywords.items()
+    }
+    return Problem(attention.spec, q, k, v, tensors, **keywords)
+
+
+def named(answer: Answer) -> tuple[Mapping[str, NDArray], Mapping[str, NDArray]]:
+    """Results and magnitudes by name."""
+    exact, size = answer.exact, answer.magnitude
+    return {"out": exact.out, "lse": exact.lse} | exact.gradients, {"out": size.out, "lse": size.lse} | size.gradients
+
+
+def as_float64(array: Tensor) -> NDArray[np.float64]:
+    """A tensor's values, exactly."""
+    return array.detach().cpu().double().numpy()
+
+
+def as_array(array: Tensor) -> NDArray:
+    """A declared tensor as the oracle takes it: float64, int64 or bool."""
+    if array.is_floating_point():
+        return as_float64(array)
+    return array.cpu().numpy() if array.dtype == torch.bool else array.cpu().long().numpy()
+
+
+def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: str, dtype: torch.dtype) -> Tolerance:
+    """The tolerance of a result by its name and type."""
+    spec = attention.spec
+    stored: dict[torch.dtype, DType] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+    is_gpu = inputs.q.device.type != "cpu" or attention.on is not None
+    return tolerance(
+        spec.dtype,
+        max(spec.head_dim, spec.head_dim_v),
+        max(inputs.q.shape[-3], inputs.k.shape[-3]),
+        answer.largest_score,
+        roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if is_gpu else 0,
+        stored=stored.get(dtype),
+    )
+
+
+def row(name: str, got: NDArray, exact: NDArray, magnitude: NDArray, allowance: Tolerance) -> Row:
+    """The comparison of one result; a NaN or an infinity must be met by its like."""
+    if got.size == 0:
+        return Row(name, 0.0, 0.0, 0.0, allowance.reason)
+    allowed = allowance.allowed(exact, magnitude)
+    with np.errstate(invalid="ignore"):
+        same = (got == exact) | (np.isnan(got) & np.isnan(exact))
+        error = np.where(same, 0.0, np.abs(got - exact))
+    ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))
+    worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    return Row(name, float(np.nanmax(error)), float(allowed[worst]), float(ratio.max()), allowance.reason)

@@ -1,0 +1,61 @@
+"""How far a right result may be from the float64 oracle: derived from dtype, lengths and scores, never a chosen constant.
+
+A result is a sum; its magnitude (from the oracle) is the same sum with every term made positive. The error allowed is
+
+    u16 |result|  for rounding the result to its 16-bit type (unit roundoff: bf16 2^-8, fp16 2^-11)
+    u16 magnitude, for each time that factors inside the sum are rounded to 16 bits (a GPU kernel's; the reference has none)
+    4 u32 ((d + 8) S + 128 + n/128) magnitude, for f32 work (u32 = 2^-24): a score of magnitude S, a dot product over d terms
+         and a few operations, is off by (d + 8) u32 S at most, and exp carries that to the probability as a relative error;
+         sums are kept in tiles of 128, n/128 of them. The 4 counts the score twice (numerator and denominator) and their use
+
+and half the spacing of the type's smallest numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnspec.language.spec import DType
+
+ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11}
+SPACING = {"bf16": 2.0**-133, "fp16": 2.0**-24}  # of the smallest numbers
+F32_ROUNDOFF = 2.0**-24
+TILE = 128
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """allowed error = rounding * |result| + factor * magnitude + floor, element by element."""
+
+    rounding: float
+    factor: float
+    floor: float
+    reason: str
+
+    def allowed(self, exact: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Largest error of each element."""
+        return self.rounding * np.where(np.isfinite(exact), np.abs(exact), 0.0) + self.factor * magnitude + self.floor
+
+
+def tolerance(
+    dtype: DType, head_dim: int, length: int, largest_score: float, *, roundings: int, stored: DType | None
+) -> Tolerance:
+    """The tolerance of one result.
+
+    length: the longest sum, in elements. largest_score: the oracle's. roundings: to 16 bits of factors inside the sum (the
+    probabilities of a GPU kernel; none in the reference). stored: the type of the result, None for f32.
+    """
+    f32_factor = 4 * F32_ROUNDOFF * ((head_dim + 8) * max(1.0, largest_score) + TILE + length / TILE)
+    reasons = []
+    if stored is not None:
+        reasons.append(f"stored in {stored} ({ROUNDOFF[stored]:.1e})")
+    if roundings:
+        reasons.append(f"{roundings} x {dtype} inside the sum ({roundings * ROUNDOFF[dtype]:.1e})")
+    reasons.append(f"f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({f32_factor:.1e})")
+    return Tolerance(
+        rounding=ROUNDOFF[stored] if stored is not None else F32_ROUNDOFF,
+        factor=roundings * ROUNDOFF[dtype] + f32_factor,
+        floor=SPACING[stored] if stored is not None else 2.0**-126,
+        reason=" + ".join(reasons),
+    )
