@@ -61,8 +61,8 @@ def is_affine(expr: Expr) -> bool:
     return all(isinstance(term, Name) or not {"q", "kv"} & names(term) for term, _ in linear(expr).terms)
 
 
-def reduced_indices(indices: tuple[Expr, ...]) -> tuple[str, ...]:
-    """The indices among b, h, q, kv that the address does not fix: those that other elements with this address differ in.
+def reduced_indices(indices: tuple[Expr, ...], among: tuple[str, ...] = SUMMED) -> tuple[str, ...]:
+    """The indices (of b, h, q, kv) that the address does not fix: those that other elements with this address differ in.
 
     An index is fixed if it is a combination of the index expressions (all of them sums) over the rationals.
     """
@@ -73,7 +73,7 @@ def reduced_indices(indices: tuple[Expr, ...]) -> tuple[str, ...]:
             rows.append([Fraction(form.coefficient(Name(name, "int"))) for name in SUMMED])
     basis = reduced_rows(rows)
     fixed = {SUMMED[row.index(Fraction(1))] for row in basis if sum(value != 0 for value in row) == 1}
-    return tuple(name for name in SUMMED if name not in fixed)
+    return tuple(name for name in among if name not in fixed)
 
 
 def is_affine_in_all(expr: Expr) -> bool:

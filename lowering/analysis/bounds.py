@@ -27,7 +27,7 @@ EVERY: Limits = (-inf, inf)
 
 def bounds(spec: Spec) -> Bounds:
     """The range of the score, and the proof (or why there is none) that no row maximum is needed."""
-    low, high = Range(facts_of(spec)).of(spec.score)
+    low, high = ScoreRange(facts_of(spec)).of(spec.score)
     if not (math.isfinite(low) and math.isfinite(high)):
         side = "above or below" if low == -inf and high == inf else "below" if low == -inf else "above"
         return Bounds(low, high, inf, True, 0, f"the score is not bounded {side}: rows need their maximum")
@@ -38,9 +38,9 @@ def bounds(spec: Spec) -> Bounds:
 def judged(spec: Spec, low: float, high: float, half: float) -> Bounds:
     """The verdict on a bounded score: DESIGN section 5."""
     least, most = NORMAL_LOG2[spec.dtype]
-    extent = f"the score is in [{low:.6g}, {high:.6g}], half-range 2^{half:.1f}"
+    extent = f"the score is in [{low:.6g}, {high:.6g}], {half:.6g} log2 units to either side of the middle"
     if -half < least or half > most:
-        why = f"{extent}: 2^-{half:.1f} is no normal {spec.dtype} number, rows need their maximum"
+        why = f"{extent}: 2^-{half:.6g} is no normal {spec.dtype} number, rows need their maximum"
         return Bounds(low, high, half, True, 0, why)
     room = F32_LOG2 - HEADROOM_LOG2 - half
     longest = int(min(LONGEST_ROW, 2.0 ** math.floor(room))) if room > 0 else 0
@@ -48,7 +48,7 @@ def judged(spec: Spec, low: float, high: float, half: float) -> Bounds:
         why = f"{extent}: sums stay finite in f32 only up to {longest} keys, rows need their maximum"
         return Bounds(low, high, half, True, longest, why)
     proof = (
-        f"{extent}: 2^-{half:.1f} and 2^{half:.1f} are normal in {spec.dtype}, sums stay finite in f32 up to {longest} keys "
+        f"{extent}: 2^-{half:.6g} and 2^{half:.6g} are normal in {spec.dtype}, sums stay finite in f32 up to {longest} keys "
         f"while |v| < 2^{HEADROOM_LOG2}: no row maximum is needed"
     )
     if spec.sink is not None:
@@ -56,7 +56,7 @@ def judged(spec: Spec, low: float, high: float, half: float) -> Bounds:
     return Bounds(low, high, half, False, longest, proof)
 
 
-class Range:
+class ScoreRange:
     """Ranges of float expressions, one per distinct node."""
 
     def __init__(self, facts: Facts) -> None:

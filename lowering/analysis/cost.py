@@ -1,13 +1,14 @@
 """What an expression costs an element, by unit.
 
 Only what depends on both q and kv, or on the score, is counted: values of q alone are found once a row, values of kv alone
-once a key of the tile, the rest once a head. A value used twice is computed once. A product that feeds one sum is fused with it.
+once a key of the tile, the rest once a head. So are the indices of tensors read by distance: a tile of 128 x 128 has 255
+distances. A value used twice is computed once. A product that feeds one sum is fused with it.
 
 | operation | MUFU | FMA | ALU | |
 | --- | --- | --- | --- | --- |
 | float + - *, int * | | 1 | | |
 | int + -, bit operations, shifts, min, max, comparison, and, or, if-else | | | 1 | |
-| float / | 1 | 1 | | reciprocal, product |
+| float / | 1 | 1 | | reciprocal, product; by a constant: 1 FMA |
 | int `//`, `%` by a constant | | 2 | 2 | product, high half, shifts; by a power of two: 1 ALU |
 | int `//`, `%` by a value | 2 | 4 | 4 | by way of a float reciprocal |
 | exp, log | 1 | 1 | | ex2 and lg2, with the factor |
@@ -22,10 +23,11 @@ element values come four at a time (1/4), distance and scattered values one at a
 
 from attnspec.lowering.analysis.addresses import address_of
 from attnspec.lowering.analysis.analysed import ElementCost
+from attnspec.lowering.analysis.linear import names_in
 
-from attnspec.language.expr import Binary, Call, Compare, Convert, Expr, Logic, Number, Read, Select, Unary, children, nodes
+from attnspec.language.expr import Binary, Call, Compare, Convert, Expr, Logic, Number, Read, Select, Unary, children
 
-Units = tuple[float, float, float]  # MUFU, FMA, ALU
+Units = tuple[int, int, int]  # MUFU, FMA, ALU
 
 FREE: Units = (0, 0, 0)
 FMA: Units = (0, 1, 0)
@@ -47,27 +49,25 @@ LOADS = {"scalar": 0.0, "head": 0.0, "row": 0.0, "key": 0.25, "distance": 1.0, "
 
 def element_cost(*exprs: Expr | None) -> ElementCost:
     """Cost of values computed together: what they share is counted once."""
-    distinct = dict.fromkeys(at for expr in exprs if expr is not None for at in nodes(expr))
-    users: dict[Expr, list[Expr]] = {at: [] for at in distinct}
-    for at in distinct:
-        for child in children(at):
-            users[child].append(at)
-    moving = moving_nodes(distinct)
+    users: dict[Expr, list[Expr]] = {}
+    for expr in exprs:
+        if expr is not None:
+            visit(expr, users)
+    moving = [at for at in users if "score" in names_in(at) or {"q", "kv"} <= names_in(at)]
     mufu, fma, alu = (sum(column) for column in zip(FREE, *(units(at, users) for at in moving), strict=True))
-    loads = sum(LOADS[address_of(at.indices)[0]] for at in distinct if isinstance(at, Read))
+    loads = sum((LOADS[address_of(at.indices)[0]] for at in users if isinstance(at, Read)), 0.0)
     return ElementCost(mufu, fma, alu, loads)
 
 
-def moving_nodes(distinct: dict[Expr, None]) -> list[Expr]:
-    """Nodes that differ from element to element; operands come before users."""
-    used: dict[Expr, frozenset[str]] = {}
-    found = []
-    for at in distinct:
-        own = frozenset({at.name} if hasattr(at, "name") else ())  # type: ignore[union-attr]
-        used[at] = own.union(*(used[child] for child in children(at)))
-        if "score" in used[at] or {"q", "kv"} <= used[at]:
-            found.append(at)
-    return found
+def visit(at: Expr, users: dict[Expr, list[Expr]]) -> None:
+    """Enter a node and its operands, each with the nodes that use it."""
+    if at in users:
+        return
+    users[at] = []
+    is_staged = isinstance(at, Read) and address_of(at.indices)[0] == "distance"
+    for child in () if is_staged else children(at):
+        visit(child, users)
+        users[child].append(at)
 
 
 def units(at: Expr, users: dict[Expr, list[Expr]]) -> Units:
@@ -92,7 +92,7 @@ def float_units(at: Binary, users: dict[Expr, list[Expr]]) -> Units:
     """Float arithmetic."""
     match at.op:
         case "/":
-            return (1, 1, 0)
+            return FMA if isinstance(at.right, Number) else (1, 1, 0)
         case "//" | "%":
             return (2, 2, 0)
         case "*" if len(users[at]) == 1 and is_fused(at, users[at][0]):

@@ -8,7 +8,7 @@ torch does, unless an if-else keeps that branch from being taken: then the branc
 import math
 from collections.abc import Callable
 
-from attnspec.lowering.analysis.addresses import address_of, reduced_indices
+from attnspec.lowering.analysis.addresses import SUMMED, address_of, reduced_indices
 from attnspec.lowering.analysis.analysed import Derivative, LearnedGradient
 from attnspec.lowering.analysis.words import words
 from attnspec.lowering.simplify import simplify
@@ -19,17 +19,18 @@ from attnspec.language.spec import Spec
 ZERO = Number(0.0, "float")
 ONE = Number(1.0, "float")
 SCORE = Name("score", "float")
+LEAST = 2.0**-126  # constants are not folded into numbers that f32 cannot hold in full
 
 
 def derivative(spec: Spec) -> Derivative:
     """d(score)/d(score in), and the partials at every place where a learned tensor is read."""
     by_score = simplify(differentiate(spec.score, SCORE))
-    learned = gradients(spec.score, spec)
-    sink = gradients(spec.sink, spec) if spec.sink is not None else ()
+    learned = gradients(spec.score, spec, SUMMED)
+    sink = gradients(spec.sink, spec, SUMMED[:3]) if spec.sink is not None else ()  # a sink has no kv
     return Derivative(by_score, learned, sink, reason_of(by_score, learned, sink))
 
 
-def gradients(expr: Expr, spec: Spec) -> tuple[LearnedGradient, ...]:
+def gradients(expr: Expr, spec: Spec, among: tuple[str, ...]) -> tuple[LearnedGradient, ...]:
     """One entry for each distinct read of a learned tensor that the value depends on."""
     names = {tensor.name for tensor in spec.learned}
     places = [at for at in nodes(expr) if isinstance(at, Read) and at.tensor in names]
@@ -38,7 +39,8 @@ def gradients(expr: Expr, spec: Spec) -> tuple[LearnedGradient, ...]:
         partial = simplify(differentiate(expr, place))
         if partial != ZERO:
             address, _ = address_of(place.indices)
-            found.append(LearnedGradient(place.tensor, place.indices, partial, address, reduced_indices(place.indices)))
+            over = reduced_indices(place.indices, among)
+            found.append(LearnedGradient(place.tensor, place.indices, partial, address, over))
     return tuple(found)
 
 
@@ -146,14 +148,39 @@ def times(factor: Expr, value: Expr) -> Expr:
             return chosen(condition, times(factor, if_true), times(factor, if_false))
         case Unary(operand=operand):
             return negated(times(factor, operand))
-    return product(factor, value)
+    one, rest = constant_part(factor)
+    other, more = constant_part(value)
+    constant = one * other
+    if not math.isfinite(constant) or abs(constant) < LEAST:
+        return product(factor, value)
+    both = rest if more is None else more if rest is None else product(rest, more)
+    if both is None:
+        return Number(constant, "float")
+    if abs(constant) == 1:
+        return both if constant > 0 else Unary("-", both, "float")
+    return product(Number(constant, "float"), both)
+
+
+def constant_part(value: Expr) -> tuple[float, Expr | None]:
+    """A factor as a constant and the rest of it (None: 1), so that the constants of a chain meet."""
+    match value:
+        case Number(value=number):
+            return float(number), None
+        case Binary(op="*", left=Number(value=number), right=right):
+            return float(number), right
+        case Binary(op="*", left=left, right=Number(value=number)):
+            return float(number), left
+    return 1.0, value
 
 
 def divided(value: Expr, divisor: Expr) -> Expr:
     """derivative / divisor, inside a choice as in `times`."""
-    match value:
-        case Number() if value == ZERO:
+    match value, divisor:
+        case Number(), _ if value == ZERO:
             return ZERO
+        case _, Number(value=number) if number and LEAST < abs(1 / number) < math.inf:
+            return times(Number(1 / number, "float"), value)
+    match value:
         case Select(condition=condition, if_true=if_true, if_false=if_false):
             return chosen(condition, divided(if_true, divisor), divided(if_false, divisor))
         case Unary(operand=operand):

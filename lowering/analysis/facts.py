@@ -17,7 +17,7 @@ INT_LOW, INT_HIGH = -(2**31), 2**31 - 1
 POSITIVE = {"batch", "heads", "kv_heads"}
 
 # (smaller, larger, gap): larger - smaller >= gap. The tile at hand is not empty and ends inside its sequence.
-ORDER = (
+NAMED_ORDER = (
     ("q_first", "q_last", 0),
     ("kv_first", "kv_last", 0),
     ("q_last", "len_q", 1),
@@ -32,6 +32,7 @@ ORDER = (
     ("hkv", "h", 0),
     ("kv_heads", "heads", 0),
 )
+ORDER = tuple((Name(smaller, "int"), Name(larger, "int"), gap) for smaller, larger, gap in NAMED_ORDER)
 DEEPEST = 4  # replacements tried in a row
 
 Limits = tuple[float, float]
@@ -42,10 +43,14 @@ class Facts:
     """Ranges of sums, from the declarations of a spec."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    proved: dict[Linear, float] = field(default_factory=dict, compare=False, repr=False)
 
     def least(self, form: Linear) -> float:
         """A proved lower bound of a sum; -inf where nothing is proved."""
-        return self._least(form, DEEPEST)
+        found = self.proved.get(form)
+        if found is None:
+            found = self.proved[form] = self._least(form, DEEPEST)
+        return found
 
     def most(self, form: Linear) -> float:
         """A proved upper bound of a sum."""
@@ -128,11 +133,15 @@ def facts_of(spec: Spec) -> Facts:
 
 def ordered(form: Linear) -> Linear:
     """A sum that is never above the given one, with pairs of names in known order taken out."""
+    counts = {term: count for term, count in form.terms if isinstance(term, Name)}
+    if len(counts) < 2:
+        return form
     for smaller, larger, gap in ORDER:
-        below, above = Name(smaller, "int"), Name(larger, "int")
-        pairs = min(-form.coefficient(below), form.coefficient(above))
+        pairs = min(-counts.get(smaller, 0), counts.get(larger, 0))
         if pairs > 0:
-            form = form + of_term(below, pairs) + of_term(above, -pairs) + pairs * gap
+            form = form + of_term(smaller, pairs) + of_term(larger, -pairs) + pairs * gap
+            counts[smaller] += pairs
+            counts[larger] -= pairs
     return form
 
 

@@ -39,7 +39,8 @@ def ranges(mask: Expr, want: bool, axis: str, facts: Facts) -> tuple[tuple[Range
     for shadow, _ in shadows:
         shadow.lowers = strictest(shadow.lowers, facts)
         shadow.uppers = [-form for form in strictest([-form for form in shadow.uppers], facts)]
-    kept = uncovered(shadows, facts)
+    # Of two that cover each other the exact one stays.
+    kept = uncovered(sorted(shadows, key=lambda item: bool(item[0].notes)), facts)
     found = tuple(range_of(shadow, term, axis, mask.span) for shadow, term in kept)
     notes = [*splitter.notes, *(note for shadow, _ in kept for note in shadow.notes)]
     return found, notes
@@ -68,9 +69,7 @@ def uncovered(shadows: list[tuple[Shadow, Term]], facts: Facts) -> list[tuple[Sh
 
 
 def covers(big: Shadow, small: Shadow, facts: Facts) -> bool:
-    """Is the range of `small` proved to be inside that of `big`? A vague range never stands for an exact one."""
-    if big.notes and not small.notes:
-        return False
+    """Is the range of `small` proved to be inside that of `big`?"""
     if not all(condition in small.conditions for condition in big.conditions):
         return False
     low = all(any(facts.least(form - bound) >= 0 for form in small.lowers) for bound in big.lowers)

@@ -7,7 +7,7 @@ A term is any int expression that is not itself a sum: a name, a read, `x // 4`,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, Unary, children, names, substitute, with_children
@@ -26,7 +26,7 @@ class Linear:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @property
+    @cached_property
     def key(self) -> tuple[frozenset[tuple[Expr, int]], int]:
         """Equal for equal sums, in whatever order the terms came."""
         return frozenset(self.terms), self.constant

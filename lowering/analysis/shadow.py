@@ -127,7 +127,13 @@ class Caster:
         """A lower threshold must not be above an upper one."""
         lower, upper = solve(low.form, self.x, self.facts), solve(high.form, self.x, self.facts)
         if lower is None or upper is None or not self.keep(upper[1] - lower[1]):
-            self.note(f"{quoted(low)} with {quoted(high)} does not give one range of {self.y}")
+            self.note(self.unpaired(low, high))
+
+    def unpaired(self, low: AtLeast, high: AtLeast) -> str:
+        """Why a pair is left out."""
+        if low.origin == high.origin and reads_at(low.form, self.x):
+            return f"{quoted(low)}: what of {self.y} has no equal in {self.x} is visited all the same"
+        return f"{quoted(low)} with {quoted(high)} does not give one range of {self.y}"
 
     def note(self, text: str) -> None:
         """Remember why the shadow may be too large."""

@@ -32,8 +32,9 @@ def written(expr: Expr, room: int) -> str:
         return "..."
 
     def inner(at: Expr) -> str:
-        text = written(at, room // 2)
-        return f"({text})" if isinstance(at, Binary | Compare | Logic | Select) else text
+        bare = at.operand if isinstance(at, Convert) else at
+        text = written(bare, room // 2)
+        return f"({text})" if isinstance(bare, Binary | Compare | Logic | Select) else text
 
     match expr:
         case Number() | Truth():
