@@ -18,7 +18,8 @@ TRIPS = (2, 0, 1, 3, 2)  # tiles without steps, with one, with several: every bo
 
 def add_barriers(dataflow: Dataflow, roles: Sequence[Role], depths: dict[str, int]) -> tuple[Channel, ...]:
     """The channels of a graph. depths: copies of each shared or tensor buffer, all query tiles together."""
-    draft = _Draft(dataflow, tuple(roles), depths)
+    trips = (*TRIPS, max(depths.values()) + 2)  # and one in which every ring comes round, with no boundary to help
+    draft = _Draft(dataflow, tuple(roles), depths, trips)
     channels = draft.merge([value for value in dataflow.values if draft.crosses(value)])
     return draft.drop_empties(draft.join_rings(draft.drop_implied(channels)))
 
@@ -34,6 +35,7 @@ class _Draft:
     dataflow: Dataflow
     roles: tuple[Role, ...]
     depths: dict[str, int]
+    trips: tuple[int, ...]
 
     def role(self, name: str) -> Role:
         return next(role for role in self.roles if any(step.operation == name for step in role.program))
@@ -109,7 +111,7 @@ class _Draft:
 
     def drop_implied(self, channels: list[Channel]) -> list[Channel]:
         """Without the channels whose order the others give already."""
-        order = Order(self.dataflow, self.roles, channels, TRIPS, empties=False)
+        order = Order(self.dataflow, self.roles, channels, self.trips, empties=False)
         needed = {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
         return [channel for channel in channels if _sort(channel.name) in needed]
 
@@ -154,7 +156,7 @@ class _Draft:
 
     def drop_empties(self, channels: list[Channel]) -> tuple[Channel, ...]:
         """Without the empty barriers of rings whose reuse other hand-overs order already."""
-        order = Order(self.dataflow, self.roles, channels, TRIPS)
+        order = Order(self.dataflow, self.roles, channels, self.trips)
         needed, path = set(), {}
         for use, edge in order.empty_edges():
             if order.without(*edge):

@@ -4,6 +4,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.add_barriers import add_barriers
 from attnspec.lowering.schedule.assign_roles import assign_roles
+from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.make_choices import make_choices
 from attnspec.lowering.schedule.place_buffers import place_buffers
@@ -18,7 +19,8 @@ from attnspec.lowering.schedule.verify import verify
 def place(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Schedule:
     """Schedule a graph onto a chip. Raises `Unsupported` for what the chip cannot run, with the statement that asks for it."""
     refuse_unsupported(analysed, limits)
-    return verify(draft(dataflow, analysed, limits), limits)
+    made = draft(dataflow, analysed, limits)
+    return verify(made, limits, price(dataflow, analysed, made.choices, limits))
 
 
 def draft(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Draft:

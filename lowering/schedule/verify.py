@@ -1,10 +1,53 @@
-"""Prove a draft."""
+"""Prove a draft, or refuse it with the reason. Shares no code with the passes that make drafts.
 
+Three proofs of order complete one another. The steady loop is a marked graph: live iff no circle lacks a token, whatever the
+number of steps. The boundaries of tiles are unrolled: every pair of tiles of 0 to 3 steps, also with an empty one between,
+so that every path that a boundary may cut is looked at. Long tiles are unrolled once, past every ring's depth.
+"""
+
+from dataclasses import fields
+
+from attnspec.lowering.schedule.check_channels import check_channels
+from attnspec.lowering.schedule.check_order import check_acyclic, check_order, windows
+from attnspec.lowering.schedule.check_places import check_places
+from attnspec.lowering.schedule.check_programs import check_programs
+from attnspec.lowering.schedule.cost import Prices
+from attnspec.lowering.schedule.event_graph import check_live, critical_circle, steady_edges
 from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft, Proof, Schedule
 
 
-def verify(draft: Draft, limits: Limits) -> Schedule:
-    """The draft as a schedule."""
-    proof = Proof(draft, 0.0, (), ())
-    return Schedule(**{name: getattr(draft, name) for name in Draft.__dataclass_fields__}, proof=proof)
+def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
+    """The draft as a schedule. Raises ScheduleError that names the rule and what breaks it.
+
+    prices: for the interval and the critical circle that the proof carries; they decide nothing.
+    """
+    check_acyclic(draft.dataflow)
+    check_programs(draft, limits)
+    _check_choices(draft)
+    trips = windows(3)
+    longest = max((channel.depth for channel in draft.channels), default=1) + 2
+    trips = (*trips, longest, 1)
+    check_channels(draft, trips)
+    check_places(draft, limits)
+    assumptions = check_order(draft, trips)
+    edges = steady_edges(draft, prices)
+    check_live(edges)
+    circle = critical_circle(edges)
+    interval = circle.cycles / circle.tokens if circle.tokens else 0.0
+    proof = Proof(draft, interval, tuple(edge.before for edge in circle.edges), assumptions)
+    return Schedule(**{item.name: getattr(draft, item.name) for item in fields(Draft)}, proof=proof)
+
+
+def _check_choices(draft: Draft) -> None:
+    """Choices that say something of the graph must say what the graph says."""
+    kinds = {operation.kind for operation in draft.dataflow.operations}
+    if draft.choices.needs_row_max != ("row_max" in kinds):
+        raise ScheduleError("choices", "needs_row_max is not what the graph has")
+    heads = [value.part for value in draft.dataflow.values if value.name == "p_head"]
+    columns = draft.choices.probability_split * draft.element_bytes // 4
+    if any(part != (0, columns) for part in heads):
+        raise ScheduleError("choices", f"P is split after {draft.choices.probability_split} keys, the graph has {heads}")
+    if not 0 <= draft.choices.emulated_share <= 1 or draft.choices.rescale_threshold < 0 or draft.choices.cta_group != 1:
+        raise ScheduleError("choices", f"{draft.choices} cannot be run")

@@ -1,0 +1,157 @@
+"""Cycles: what each operation costs its role and each unit, on a chip of given rates.
+
+Latencies that no rate gives are constants of the B200 set: Triton's latency model and guards measured on a B200, both by
+others. The tensor drain and the load of tensor memory decide about a quarter of the steady interval: bracket them.
+"""
+
+from dataclasses import dataclass
+
+from attnspec.lowering.analysis.analysed import Analysed, ElementCost
+from attnspec.lowering.dataflow.graph import Dataflow, Operation
+from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.schedule import Choices
+
+HAND_OFF = 92.0  # arrival of warps on an mbarrier to the end of a wait
+TENSOR_DRAIN = 388.0  # last cycle on the pipe to a result that others see
+TENSOR_LOAD_WAIT = 276.0  # 532 for 128 columns, of which 256 are transfer
+ISSUE = 30.0  # of an asynchronous operation
+GLOBAL_LOAD = 800.0  # TMA, from L2: assumed
+SHARE = 20.0  # a row statistic to shared memory, beside the exponentials
+CHUNK = 32  # columns exponentiated, converted and stored at once
+CHUNK_STORE = 16.0
+RESCALE_OVERHEAD = 40.0  # the ballot and the loop around a taken rescale
+LAZY_SHARE = 0.1  # steps in which some row's maximum grows past the threshold (FA4: about ten times fewer rescales)
+EMULATED_SLOTS = 7.45  # FMA lane slots of an exponential on the FMA pipe (measured, cuDNN front end)
+
+UNITS = ("tensor", "mufu", "fma", "alu", "shared", "tensor_memory")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Cycles of one run. hold: the role cannot go on (tensor operations: the pipe). latency: until others may see the result.
+
+    units: busy cycles by unit, in the order of UNITS.
+    """
+
+    hold: float
+    latency: float
+    units: tuple[float, ...] = (0.0,) * len(UNITS)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price of every operation of a step, by name."""
+
+    operations: tuple[tuple[str, Price], ...]
+    hand_off: float = HAND_OFF
+
+    def of(self, name: str) -> Price:
+        """KeyError for an operation of the tile: those have no price in the steady loop."""
+        return dict(self.operations)[name]
+
+    def total(self, unit: str) -> float:
+        """Busy cycles of a unit a KV step, all query tiles together."""
+        return sum(price.units[UNITS.index(unit)] for _, price in self.operations)
+
+    @property
+    def bottleneck(self) -> str:
+        """The unit with most busy cycles."""
+        return max(UNITS, key=self.total)
+
+
+def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits, *, masked: bool = False) -> Prices:
+    """Prices of a KV step; masked: of one whose tiles need the element mask."""
+    counter = _Counter(dataflow, analysed, choices, limits, masked)
+    steps = [operation for operation in dataflow.operations if operation.rate == "step"]
+    return Prices(tuple((operation.name, counter.price(operation)) for operation in steps))
+
+
+@dataclass(frozen=True)
+class _Counter:
+    dataflow: Dataflow
+    analysed: Analysed
+    choices: Choices
+    limits: Limits
+    masked: bool
+
+    @property
+    def elements(self) -> int:
+        return self.dataflow.tile_q * self.dataflow.tile_kv
+
+    def price(self, operation: Operation) -> Price:
+        spec, split = self.analysed.spec, self.choices.probability_split
+        match operation.kind:
+            case "load_k" | "load_v":
+                return Price(ISSUE, GLOBAL_LOAD)
+            case "mma_qk":
+                return self.product(self.dataflow.tile_kv, spec.head_dim, from_shared=2)
+            case "mma_pv_head":
+                return self.product(spec.head_dim_v, split, from_shared=1)
+            case "mma_pv_tail":
+                return self.product(spec.head_dim_v, self.dataflow.tile_kv - split, from_shared=1)
+            case "load_s":
+                return self.tensor_load(self.dataflow.tile_kv)
+            case "score":
+                return self.per_element(self.analysed.score_cost)
+            case "mask":
+                return self.per_element(self.analysed.mask_cost) if self.masked else Price(0.0, 0.0)
+            case "row_max":
+                return self.per_element(ElementCost(0.0, 0.0, 0.5, 0.0))  # of three operands
+            case "row_sum":
+                return self.per_element(ElementCost(0.0, 1.0, 0.0, 0.0))
+            case "share_scale":
+                return Price(0.0, SHARE)
+            case "exp_head":
+                return self.exponentials(split)
+            case "exp_tail":
+                return self.exponentials(self.dataflow.tile_kv - split)
+            case "rescale":
+                return self.rescale(spec.head_dim_v)
+        return Price(0.0, 0.0)
+
+    def product(self, columns: int, depth: int, *, from_shared: int) -> Price:
+        """A tensor operation of tile_q rows; from_shared: how many of its operands it reads from shared memory."""
+        rows, columns, depth = self.dataflow.tile_q, -(-columns // 16) * 16, -(-depth // 16) * 16
+        busy = 2 * rows * columns * depth / self.limits.tensor_flops
+        operands = 2 * depth * (columns + (rows if from_shared == 2 else 0))
+        units = {"tensor": busy, "shared": operands / self.limits.shared_read_bytes}
+        return Price(busy, busy + TENSOR_DRAIN, _by_unit(units))
+
+    def tensor_load(self, columns: int) -> Price:
+        busy = 2.0 * columns
+        return Price(TENSOR_LOAD_WAIT + busy, TENSOR_LOAD_WAIT + busy, _by_unit({"tensor_memory": busy}))
+
+    def per_element(self, cost: ElementCost) -> Price:
+        """Instructions of each element of a tile; a warpgroup issues 128 lanes a clock, and waits for the slowest unit."""
+        units = {
+            "mufu": cost.mufu * self.elements / self.limits.exponentials,
+            "fma": cost.fma * self.elements / self.limits.fma_lanes,
+            "alu": cost.alu * self.elements / self.limits.alu_lanes,
+        }
+        issue = (cost.mufu + cost.fma + cost.alu + cost.loads) * self.elements / 128
+        hold = max(issue, *units.values())
+        return Price(hold, hold, _by_unit(units))
+
+    def exponentials(self, columns: int) -> Price:
+        """Scaled, exponentiated, converted and stored in chunks."""
+        share, count = self.choices.emulated_share, columns * self.dataflow.tile_q
+        mufu = (1 - share) * count / self.limits.exponentials
+        hold = mufu + columns / CHUNK * CHUNK_STORE
+        units = {
+            "mufu": mufu,
+            "fma": (1 + share * EMULATED_SLOTS) * count / self.limits.fma_lanes,
+            "alu": 0.5 * count / self.limits.alu_lanes,  # converts two at once
+            "tensor_memory": columns / 2,
+        }
+        return Price(hold, hold, _by_unit(units))
+
+    def rescale(self, columns: int) -> Price:
+        """The expected cost: O through registers, in the share of steps in which it is taken."""
+        share = LAZY_SHARE if self.choices.rescale_threshold > 0 else 1.0
+        taken = TENSOR_LOAD_WAIT + 2 * columns + columns + 0.75 * columns + RESCALE_OVERHEAD
+        units = {"tensor_memory": share * 2.75 * columns, "fma": share * columns * self.dataflow.tile_q / self.limits.fma_lanes}
+        return Price(share * taken, share * taken, _by_unit(units))
+
+
+def _by_unit(units: dict[str, float]) -> tuple[float, ...]:
+    return tuple(units.get(unit, 0.0) for unit in UNITS)

@@ -1,0 +1,136 @@
+"""The steady loop as a graph of events with tokens: is it live, and how many cycles does a step take?
+
+A node is the start of an operation of a step (of a tensor operation: on the pipe), counted in trips of its role. An edge says
+that the event `after` of trip t + tokens comes at least `cycles` after the event `before` of trip t. The loop is live iff no
+circle of edges has less than one token (marked graphs), and its interval is the greatest ratio of cycles to tokens on a circle.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from attnspec.lowering.schedule.cost import Prices
+from attnspec.lowering.schedule.refusal import ScheduleError
+from attnspec.lowering.schedule.schedule import Channel, Draft, ProgramStep, Role
+
+
+@dataclass(frozen=True)
+class EventEdge:
+    """reason: program, full NAME or empty NAME."""
+
+    before: str
+    after: str
+    tokens: int
+    cycles: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Circle:
+    """A closed walk of edges, each starting where the one before it ends."""
+
+    edges: tuple[EventEdge, ...]
+
+    @property
+    def cycles(self) -> float:
+        """Cycles around it."""
+        return sum(edge.cycles for edge in self.edges)
+
+    @property
+    def tokens(self) -> int:
+        """Trips around it."""
+        return sum(edge.tokens for edge in self.edges)
+
+
+def steady_edges(draft: Draft, prices: Prices) -> tuple[EventEdge, ...]:
+    """Edges of the loop: program order of each role, and both ends of the channels used every step."""
+    edges: list[EventEdge] = []
+    for role in draft.roles:
+        edges += _program(draft, role, prices)
+    channels = [channel for channel in draft.channels if _is_steady(draft, channel)]
+    stages = {step.operation: step.stage for role in draft.roles for step in role.program}
+    for channel in channels:
+        consumer, tokens = channel.consumers[0], channel.distance + stages[channel.consumers[0]] - stages[channel.producer]
+        edges.append(
+            EventEdge(channel.producer, consumer, tokens, _seen(draft, channel.producer, prices), f"full {channel.name}")
+        )
+        if channel.empty is not None:
+            edges += _empty(draft, channel, channels, stages, prices)
+    return tuple(edges)
+
+
+def _is_steady(draft: Draft, channel: Channel) -> bool:
+    ends = (channel.producer, *channel.consumers)
+    return not channel.once_a_tile and all(draft.dataflow.operation(name).rate == "step" for name in ends)
+
+
+def _program(draft: Draft, role: Role, prices: Prices) -> Iterator[EventEdge]:
+    steps: list[ProgramStep] = [step for step in role.program if draft.dataflow.operation(step.operation).rate == "step"]
+    for before, after in pairwise(steps):
+        yield EventEdge(before.operation, after.operation, 0, prices.of(before.operation).hold, "program")
+    if steps:
+        yield EventEdge(steps[-1].operation, steps[0].operation, 1, prices.of(steps[-1].operation).hold, "program")
+
+
+def _seen(draft: Draft, name: str, prices: Prices) -> float:
+    """Start of an operation to the end of a wait for it; an asynchronous unit's latency is measured to there already."""
+    is_threads = draft.dataflow.operation(name).engine == "threads"
+    return prices.of(name).latency + (prices.hand_off if is_threads else 0.0)
+
+
+def _empty(
+    draft: Draft, channel: Channel, channels: list[Channel], stages: dict[str, int], prices: Prices
+) -> Iterator[EventEdge]:
+    """Release of use n to the writer of use n + depth, which may be another channel of the ring."""
+    release = channel.consumers[-1]
+    for other in channels:
+        ahead = channel.uses.offset + channel.depth - other.uses.offset
+        if other.ring != channel.ring or ahead % channel.uses.steps:
+            continue
+        tokens = ahead // channel.uses.steps - channel.distance + stages[other.producer] - stages[release]
+        yield EventEdge(release, other.producer, tokens, _seen(draft, release, prices), f"empty {channel.name}")
+
+
+def check_live(edges: Sequence[EventEdge]) -> None:
+    """Raise ScheduleError("deadlock") if a circle has less than one token, naming its operations."""
+    scale = 1 + len({edge.before for edge in edges})
+    circle = _positive_circle(edges, [1.0 - edge.tokens * scale for edge in edges])
+    if circle:
+        waits = ", ".join(f"{edge.after} waits for {edge.before} ({edge.reason})" for edge in circle)
+        raise ScheduleError("deadlock", f"in the steady loop {waits}")
+
+
+def critical_circle(edges: Sequence[EventEdge]) -> Circle:
+    """The circle of greatest cycles a trip, of a live graph. Newton's iteration: each circle found is slower than the last."""
+    ratio, critical = 0.0, Circle(())
+    while True:
+        found = _positive_circle(edges, [edge.cycles - ratio * edge.tokens for edge in edges])
+        if not found:
+            return critical
+        circle = Circle(tuple(found))
+        if circle.cycles / circle.tokens <= ratio * (1 + 1e-12):
+            return critical
+        ratio, critical = circle.cycles / circle.tokens, circle
+
+
+def _positive_circle(edges: Sequence[EventEdge], weights: Sequence[float]) -> list[EventEdge]:
+    """A circle of positive weight, or nothing (Bellman-Ford for longest paths, from everywhere)."""
+    longest = {name: 0.0 for edge in edges for name in (edge.before, edge.after)}
+    came: dict[str, EventEdge] = {}
+    changed = ""
+    for _ in range(len(longest) + 1):
+        changed = ""
+        for edge, weight in zip(edges, weights, strict=True):
+            if longest[edge.before] + weight > longest[edge.after] + 1e-6:
+                longest[edge.after] = longest[edge.before] + weight
+                came[edge.after] = edge
+                changed = edge.after
+        if not changed:
+            return []
+    node = changed
+    for _ in longest:
+        node = came[node].before
+    circle = [came[node]]
+    while circle[-1].before != node:
+        circle.append(came[circle[-1].before])
+    return circle[::-1]

@@ -1,0 +1,202 @@
+"""Run a draft on barriers as the hardware has them: warps, phases, arrival counts, bytes, a memory that knows whose value it holds.
+
+Shares no ordering argument with `verify`: warps run their programs, wait on one bit of a barrier, and find in memory what is
+there. Self-timed on given prices; jitter stretches durations at random, for other interleavings.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+
+from attnspec.lowering.schedule.accesses import Accesses
+from attnspec.lowering.schedule.cost import Price, Prices
+from attnspec.lowering.schedule.machine import Barrier, Memory
+from attnspec.lowering.schedule.schedule import Channel, Draft, Role
+from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
+
+TILE_PRICE = Price(100.0, 100.0)  # of operations of the tile, which no cost table prices
+LANE_GROUPS = range(4)  # warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile
+MOST_FAULTS = 20
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What happened. starts: when each run began; stuck: who waits for what, if not every role came to its end."""
+
+    faults: tuple[str, ...]
+    stuck: tuple[str, ...]
+    starts: dict[Occurrence, float]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether every role came to its end and every value was found where and when it should be."""
+        return not self.faults and not self.stuck
+
+    def interval(self, operation: str, first: int, last: int) -> float:
+        """Cycles a step between two runs of an operation in the first tile."""
+        start, end = (self.starts[Occurrence(operation, 0, step)] for step in (first, last))
+        return (end - start) / (last - first)
+
+
+def simulate(draft: Draft, prices: Prices, trips: tuple[int, ...], *, jitter: float = 0.0, seed: int = 0) -> Simulation:
+    """Run tiles of so many steps. jitter: most that a duration is stretched by, as a factor of it; seed: which are."""
+    return _Run(draft, prices, trips, jitter, Random(seed)).run()
+
+
+@dataclass
+class _Warp:
+    """A warp in its program; groups: lanes of a tile that it works on."""
+
+    role: Role
+    number: int
+    groups: tuple[int, ...]
+    rest: Iterator[Occurrence]
+    doing: str = "has not begun"
+
+
+class _Run:
+    def __init__(self, draft: Draft, prices: Prices, trips: tuple[int, ...], jitter: float, random: Random) -> None:
+        self.draft, self.prices, self.jitter, self.random = draft, prices, jitter, random
+        self.accesses = Accesses(draft, trips)
+        self.barriers: dict[tuple[str, str, int], Barrier] = {}
+        self.waits: dict[Occurrence, list[tuple[Use, str]]] = {}
+        self.arrivals: dict[Occurrence, list[tuple[Use, str]]] = {}
+        for channel in draft.channels:
+            self._add_channel(channel, trips)
+        runs = {role.name: list(unroll(draft.dataflow, role, trips)) for role in draft.roles}
+        flat = [run for sequence in runs.values() for run in sequence]
+        read = [place for run in flat for _, place in self.accesses.reads(run)]
+        self.memory = Memory([*read, *(place for run in flat for place in self.accesses.writes(run))])
+        self.now = self.pipe_free = self.committed = 0.0
+        self.ticket = count()
+        self.events: list[tuple[float, float, int, Callable[[], None]]] = []
+        self.faults: list[str] = []
+        self.starts: dict[Occurrence, float] = {}
+        self.warps = [
+            _Warp(role, number, (number,) if len(role.warps) == len(LANE_GROUPS) else tuple(LANE_GROUPS), iter(runs[role.name]))
+            for role in draft.roles
+            for number in range(len(role.warps))
+        ]
+
+    def run(self) -> Simulation:
+        for warp in self.warps:
+            self._next(warp)
+        while self.events and len(self.faults) < MOST_FAULTS:
+            self.now, _, _, action = heapq.heappop(self.events)
+            action()
+        stuck = [f"{warp.role.name} warp {warp.number} {warp.doing}" for warp in self.warps if warp.doing]
+        return Simulation(tuple(self.faults), () if self.events else tuple(stuck), self.starts)
+
+    def _add_channel(self, channel: Channel, trips: tuple[int, ...]) -> None:
+        for end, arrivals in (("full", channel.full), ("empty", channel.empty)):
+            for slot in range(channel.depth if arrivals else 0):
+                number = arrivals.count if arrivals else 0
+                self.barriers.setdefault((channel.ring, end, slot), Barrier(number, number))
+        for use in uses(self.draft.dataflow, self.draft.roles, channel, trips):
+            self.arrivals.setdefault(use.signal, []).append((use, "full"))
+            if channel.empty is not None:
+                self.waits.setdefault(use.acquire, []).append((use, "empty"))
+            if use.wait is not None and use.release is not None:
+                self.waits.setdefault(use.wait, []).append((use, "full"))
+                if channel.empty is not None:
+                    self.arrivals.setdefault(use.release, []).append((use, "empty"))
+
+    def _barrier(self, use: Use, end: str) -> Barrier:
+        return self.barriers[use.channel.ring, end, use.n % use.channel.depth]
+
+    def _after(self, cycles: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (self.now + cycles, self.random.random(), next(self.ticket), action))
+
+    def _stretched(self, cycles: float) -> float:
+        return cycles * (1 + self.random.random() * self.jitter)
+
+    def _next(self, warp: _Warp) -> None:
+        run = next(warp.rest, None)
+        warp.doing = ""
+        if run is not None:
+            self._poll(warp, run, list(self.waits.get(run, ())))
+
+    def _poll(self, warp: _Warp, run: Occurrence, waits: list[tuple[Use, str]]) -> None:
+        """Pass the waits of a run one by one, sleeping where a barrier says no; then start it."""
+        while waits:
+            use, end = waits[0]
+            barrier = self._barrier(use, end)
+            phases = use.n // use.channel.depth + (1 if end == "full" else 0)
+            if not barrier.has_parity_of(phases):
+                warp.doing = f"is at {run} and waits for {end} of {use.channel.name}, use {use.n}"
+                barrier.sleepers.append(lambda: self._after(0.0, lambda: self._poll(warp, run, waits)))
+                return
+            if barrier.phase != phases:
+                self._fault(f"{run} takes phase {barrier.phase} of {use.channel.name} ({end}) for phase {phases}")
+            waits.pop(0)
+        warp.doing = f"is at {run}"
+        self._start(warp, run)
+
+    def _start(self, warp: _Warp, run: Occurrence) -> None:
+        operation = self.draft.dataflow.operation(run.operation)
+        price = self.prices.of(run.operation) if operation.rate == "step" else TILE_PRICE
+        hold, late = self._stretched(price.hold), self._stretched(price.latency - price.hold)
+        if operation.engine == "tensor":
+            begin = max(self.now, self.pipe_free)
+            self.pipe_free = begin + hold
+            self.committed = max(self.committed, begin + hold + late)
+            self._effect(warp, run, begin - self.now, hold)
+            self._after(self.committed - self.now, lambda: self._arrive(run))
+            self._next(warp)
+        elif operation.engine == "tma" and self.accesses.writes(run):
+            self._expect(run)
+            self._effect(warp, run, 0.0, hold + late)
+            self._after(hold + late, lambda: self._arrive(run))
+            self._after(hold, lambda: self._next(warp))
+        else:
+            self._effect(warp, run, 0.0, hold)
+            self._after(hold + late + self.prices.hand_off, lambda: self._arrive(run))
+            self._after(hold, lambda: self._next(warp))
+
+    def _effect(self, warp: _Warp, run: Occurrence, delay: float, cycles: float) -> None:
+        """Read and write memory from then on, for so many cycles."""
+        places = self.accesses.writes(run)
+
+        def begin() -> None:
+            self.starts[run] = self.now
+            self._read(warp, run)
+            self.memory.write(places, warp.groups, None)
+            # Before whatever begins at that very cycle because of the end.
+            heapq.heappush(self.events, (self.now + cycles, -1.0, next(self.ticket), end))
+
+        def end() -> None:
+            self._read(warp, run, kept=True)
+            self.memory.write(places, warp.groups, run)
+
+        if delay > 0:
+            self._after(delay, begin)
+        else:
+            begin()
+
+    def _read(self, warp: _Warp, run: Occurrence, *, kept: bool = False) -> None:
+        """Look for the values a run reads; kept: at its end, but for the places that it writes itself."""
+        own = self.accesses.writes(run) if kept else []
+        for writer, place in self.accesses.reads(run):
+            if place not in own and not self.memory.holds(place, warp.groups, writer):
+                self._fault(f"{run} wants the value of {writer}, finds {self.memory.found(place, warp.groups, writer)}")
+
+    def _expect(self, run: Occurrence) -> None:
+        """A load's own arrival, with the bytes it is going to bring."""
+        for use, end in self.arrivals.get(run, ()):
+            self._barrier(use, end).arrive(1, use.channel.full.bytes)
+
+    def _arrive(self, run: Occurrence) -> None:
+        """One arrival of a warp or a commit on each barrier that a run signals; of a load, its bytes."""
+        operation = self.draft.dataflow.operation(run.operation)
+        for use, end in self.arrivals.get(run, ()):
+            if operation.engine == "tma" and end == "full":
+                brought = sum(place.last - place.first for place in self.accesses.writes(run))
+                self._barrier(use, end).arrive(0, -brought)
+            else:
+                self._barrier(use, end).arrive(1)
+
+    def _fault(self, text: str) -> None:
+        if text not in self.faults:
+            self.faults.append(text)
