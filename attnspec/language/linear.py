@@ -97,6 +97,14 @@ def without_indices(form: Linear, upper: bool) -> Linear:
     return total
 
 
+def most(form: Linear) -> int | None:
+    """A number that the form cannot pass, whatever the sizes; None if it grows with one."""
+    bound = without_indices(form, upper=True)
+    if any(count > 0 for _, count in bound.terms):
+        return None
+    return bound.constant + sum(count * _least(atom) for atom, count in bound.terms)
+
+
 def extreme(form: Linear, upper: bool) -> int:
     """The number that the form cannot pass while every size is at most its LARGEST."""
     total = form.constant
@@ -111,19 +119,13 @@ def extreme(form: Linear, upper: bool) -> int:
 
 def _prove(form: Linear, depth: int) -> bool:
     bound = without_indices(form, upper=True)
-    if _is_plainly_never_positive(bound):
+    highest = most(bound)
+    if highest is not None and highest <= 0:
         return True
     if depth == 0:
         return False
     candidates = (form,) if bound == form else (form, bound)
     return any(_prove(weaker, depth - 1) for at in candidates for weaker in _weaker(at))
-
-
-def _is_plainly_never_positive(form: Linear) -> bool:
-    """No coefficient is positive, and at the least value of every atom the sum is at most 0."""
-    if any(count > 0 for _, count in form.terms):
-        return False
-    return form.constant + sum(count * _least(atom) for atom, count in form.terms) <= 0
 
 
 def _least(atom: Atom) -> int:

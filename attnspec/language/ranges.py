@@ -16,6 +16,7 @@ from attnspec.language.linear import (
     extreme,
     floor_divide,
     is_never_positive,
+    most,
     name,
     show_linear,
     without_indices,
@@ -102,7 +103,7 @@ class Ranges:
             case Call(function="min"):
                 return _least(*map(self.of, expr.arguments))
             case Call(function="max"):
-                return _negate(_least(*(_negate(self.of(at)) for at in expr.arguments)))
+                return _most(*map(self.of, expr.arguments))
             case Call(function="abs"):
                 return _absolute(self.of(expr.arguments[0]))
             case _:
@@ -229,23 +230,43 @@ def _or(left: Range, right: Range) -> Range:
     return between(0, 2 ** max(_number(left, True), _number(right, True)).bit_length() - 1)
 
 
-def _least(left: Range, right: Range) -> Range:
-    """min: each upper bound of either holds; a lower bound of one holds if it is below one of the other.
+def _most(left: Range, right: Range) -> Range:
+    """max: every lower bound of either holds."""
+    return Range(left.lows + right.lows, _highs_of_either(left, right))
 
-    The number below both is a bound too: min(q, 48) is at least 0.
-    """
-    lows = tuple(low for low in left.lows if right.is_at_least(low))
-    lows += tuple(low for low in right.lows if left.is_at_least(low))
-    if left.lows and right.lows:
-        lows += (Linear(min(_number(left, False), _number(right, False))),)
-    return Range(lows, left.highs + right.highs)
+
+def _least(left: Range, right: Range) -> Range:
+    """min."""
+    return _negate(_most(_negate(left), _negate(right)))
 
 
 def union(left: Range, right: Range) -> Range:
     """The range of a value that is one or the other."""
-    low = _least(left, right).lows
-    high = _least(_negate(left), _negate(right)).lows
-    return Range(low, tuple(form.times(-1) for form in high))
+    return Range(_least(left, right).lows, _highs_of_either(left, right))
+
+
+def _highs_of_either(left: Range, right: Range) -> tuple[Linear, ...]:
+    """Upper bounds of a value that is in one range or in the other."""
+    found = [high for high in left.highs if right.is_at_most(high)]
+    found += [high for high in right.highs if left.is_at_most(high)]
+    for one in _in_sizes(left.highs):
+        for other in _in_sizes(right.highs):
+            # One of them raised by as much as the other can be above it; or the sum, if neither is negative.
+            found += [lower.plus(max(0, above)) for lower, above in _gaps(one, other)]
+            if is_never_positive(one.times(-1)) and is_never_positive(other.times(-1)):
+                found.append(one + other)
+    if not found and left.highs and right.highs:
+        found.append(Linear(max(_number(left, True), _number(right, True))))
+    return tuple(found)
+
+
+def _in_sizes(highs: tuple[Linear, ...]) -> tuple[Linear, ...]:
+    return tuple(dict.fromkeys(without_indices(form, upper=True) for form in highs))
+
+
+def _gaps(one: Linear, other: Linear) -> list[tuple[Linear, int]]:
+    gaps = ((one, most(other - one)), (other, most(one - other)))
+    return [(form, gap) for form, gap in gaps if gap is not None]
 
 
 def _absolute(at: Range) -> Range:
@@ -253,10 +274,7 @@ def _absolute(at: Range) -> Range:
         return at
     if not _bounded(at, at):
         return UNKNOWN  # the least 32-bit integer has no absolute value in 32 bits
-    high = union(at, _negate(at)).highs
-    # |x| <= (x + a) + (b - x) = a + b where x lies in [-a, b] and a, b >= 0.
-    wide = tuple(up - low for up in at.highs for low in at.lows if is_never_positive(low) and is_never_positive(up.times(-1)))
-    return Range((Linear(0),), high + wide)
+    return Range((Linear(0),), _highs_of_either(at, _negate(at)))
 
 
 _BINARY: dict[str, Callable[[Range, Range], Range]] = {

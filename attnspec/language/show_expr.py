@@ -129,7 +129,8 @@ class Printer:
 
     def _call(self, expr: Call) -> str:
         if expr.function in ("min", "max"):
-            left, right = self._pair(*expr.arguments, expr.kind, (CHOICE, CHOICE))
+            first, second = expr.arguments
+            left, right = self._pair(first, second, expr.kind, (CHOICE, CHOICE))
             return f"{expr.function}({left}, {right})"
         as_float = expr.function != "abs"
         return f"{expr.function}({', '.join(self.show(at, CHOICE, as_float) for at in expr.arguments)})"

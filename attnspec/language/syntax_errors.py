@@ -68,7 +68,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "needless-equals": ("this statement takes no `=`", "write the value straight after the word: `head_dim 128`"),
     "missing-equals": ("`=` is missing {here}", "write `score = ...`, `let NAME = ...`, `def NAME(...) = ...`"),
     "missing-name": ("a name is missing {here}", "a name is letters, digits and `_`, and not a word of the language"),
-    "missing-type": ("a type is missing {here}", "write `NAME: f32[heads]` (f32, bf16, fp16, i32, bool), or `NAME: f32` for one number"),
+    "missing-type": ("a type is missing {here}", "write `NAME: f32[heads]`, or `NAME: f32` for one number"),
     "missing-number": ("a whole number is missing {here}", "write `head_dim 128`, `head_dim 192, 128`, `group 4` or `group any`"),
     "missing-else": ("`if` has no `else`", "write `A if CONDITION else B`"),
     "missing-range-end": ("`in` needs both ends of the range", "write `in 0..len_kv - 1`; both ends belong to it"),
