@@ -14,7 +14,7 @@ from attnspec.language.spec import Tensor
 from attnspec.language.syntax import Def
 from attnspec.language.values import Value
 
-MAX_STEPS = 200_000  # sub-expressions evaluated in one file, calls written out
+MAX_STEPS = 50_000  # sub-expressions evaluated in one file, calls written out
 
 
 @dataclass(frozen=True)

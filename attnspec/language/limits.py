@@ -2,6 +2,7 @@
 
 MAX_FILE = 256 * 1024  # bytes
 MAX_TOKENS = 50_000  # of a file
+MAX_STATEMENTS = 1_000
 MAX_STATEMENT = 16_000  # characters of one logical line
 MAX_NAME = 64  # characters
 MAX_DEPTH = 200  # brackets, operators or calls inside each other, also after `let` and `def` are written out

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from attnspec.language.faults import Faults
-from attnspec.language.limits import MAX_DEPTH, MAX_STATEMENT
+from attnspec.language.limits import MAX_DEPTH, MAX_STATEMENT, MAX_STATEMENTS
 from attnspec.language.source import Source, Span
 
 # A physical line that can only be the start of a statement, even where a bracket is open: the bracket was forgotten.
@@ -65,6 +65,9 @@ class _Splitter:
             self.faults.stop("statement-too-long", f"this statement is longer than {MAX_STATEMENT} characters", span)
         if line.text.strip():
             self.lines.append(line)
+        if len(self.lines) > MAX_STATEMENTS:
+            span = Span(self.source, line.start, line.start + 1)
+            self.faults.stop("file-too-large", f"a file may hold {MAX_STATEMENTS} statements at most", span)
         self.start, self.is_sound = offset + 1, True
         self.pieces.clear()
         self.open_brackets.clear()

@@ -5,6 +5,7 @@ from functools import cache
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_parser_state import ParserState
 
 from attnspec.language.diagnostics import Diagnostic
 from attnspec.language.lines import LogicalLine
@@ -15,7 +16,7 @@ from attnspec.language.source import Source, Span
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "missing-operand": (
         "score =", "score = a +", "score = * a", "score = a + * b", "mask = a <=", "mask = a <= <= b", "mask = not",
-        "mask = a and", "mask = and a", "mask = a or", "mask = a or or b", "score = min(a, )", "score = min(a,", "score = a[ ]",
+        "mask = a and", "mask = and a", "mask = a or", "mask = a or or b", "score = min(a, )", "score = a[ ]",
         "score = ( )", "score = a if", "score = a if b else", "score = -", "score = a - / b", "scale", "let x =",
         "const x =", "def f(x) =", "mask = a and or b", "score = a | | b", "score = a & & b", "score = a ^ ^ b",
         "score = min(, a)", "mask = a |", "mask = a &", "mask = a ^", "mask = a <<", "mask = not not", "mask = a is", "sink =",
@@ -51,12 +52,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "head_dim -1", "head_dim 1.5", "head_dim (x)", "group 1.5", "group (x)"),
     "missing-else": ("score = a if b", "score = (a if b)", "score = f(a if b)", "score = f(a if b, c)"),
     "missing-range-end": ("input x : i32 in 0", "input x : i32 in", "input x : i32 in 0..", "input x : i32 in 0, 3",
-        "input x : i32 in ..3", "input x : i32 in 0 3"),
+        "input x : i32 in ..3"),
     "empty-shape": ("input x : f32[]", "learned x : f32[]", "input x : f32[heads,]", "input x : f32[,]"),
     "text-after-statement": (
         "varlen x", "varlen 3", "attention a b", "attention a 3", "attention a = 3", "head_dim 128 64", "head_dim 128, 64 3",
         "head_dim 128 x", "group 4 4", "group 4 x", "group any x", "dtype bf16 x", "input x : f32 y", "input x : f32[heads] y",
-        "input x : f32[heads] = 3", "input x : f32 = 3", "input x : f32 3", "input x : i32 in 0..3 4", "group any = 4",
+        "input x : f32[heads] = 3", "input x : f32 = 3", "input x : f32 3", "group any = 4",
         "input x : f32[heads] [len_q]", "input x : f32 sorted 3", "varlen = 3", "head_dim 128 = 3", "attention a : 3",
     ),
 }  # fmt: skip
@@ -96,7 +97,7 @@ FOREIGN: tuple[tuple[re.Pattern[str], str, str, str], ...] = tuple(
         (r";", "text-after-statement", "`;` does not end a statement", "write one statement a line"),
         (r"\\", "unknown-character", "`\\` does not continue a line", "open a bracket: a statement goes on until it is closed"),
         (r"\{", "unknown-character", "there are no braces in the language", "write ( )"),
-        (r"\.[A-Za-z_]", "unknown-character", "names have no parts", "functions stand alone: `exp(x)`"),
+        (r"\.[A-Za-z_]\w*", "unknown-character", "names have no parts", "functions stand alone: `exp(x)`"),
         (r"(?:lambda|return|for|while|elif|import|print)\b", "unknown-statement", "this word is not of the language", ""),
     )
 )  # fmt: skip
@@ -120,11 +121,38 @@ def explain(error: UnexpectedInput, line: LogicalLine, source: Source) -> Diagno
     text = line.text[at : at + length]
     if text[:1].isdigit() and isinstance(error, UnexpectedCharacters):
         return Diagnostic("bad-number", f"`{text}` is not a number", span, help="write 12, 0x1f, 1.5 or 2e-3")
-    name = error.match_examples(statement_parser().parse, EXAMPLES, use_accepts=True) or "syntax"
+    name = _name(error)
     message, help = MESSAGES[name]
     found = f"`{text}`" if text.strip() else "the end of the statement"
     here = "here" if token is None else f"before {found}" if text.strip() else "at the end of the statement"
     return Diagnostic(name, message.format(found=found, here=here), span, help=help)
+
+
+def _name(error: UnexpectedInput) -> str:
+    """The name of the examples that stop in the state that this statement stopped in: at the same token, or at any."""
+    known = _examples_by_state()
+    state, token = _stop(error)
+    return known.get((state, token)) or known.get((state, None)) or "syntax"
+
+
+@cache
+def _examples_by_state() -> dict[tuple[int, str | None], str]:
+    found: dict[tuple[int, str | None], str] = {}
+    for name, statements in EXAMPLES.items():
+        for statement in statements:
+            try:
+                statement_parser().parse(statement)
+            except UnexpectedInput as error:
+                state, token = _stop(error)
+                found.setdefault((state, token), name)
+                found.setdefault((state, None), name)
+    return found
+
+
+def _stop(error: UnexpectedInput) -> tuple[int, str]:
+    """The state of the parser that an error was found in, and the type of the token."""
+    token = error.token.type if isinstance(error, UnexpectedToken) else "no token"
+    return (error.state.position if isinstance(error.state, ParserState) else -1), token
 
 
 def _place(error: UnexpectedInput, line: LogicalLine) -> tuple[int, int, str | None]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attnspec.language.diagnostics import SpecError
 from attnspec.language.expr import Expr, nodes
-from attnspec.language.linear import Floor, Linear, extreme, floor_divide, is_never_positive, linear, name, without_indices
+from attnspec.language.linear import Floor, Linear, extreme, floor_divide, is_never_positive, linear, without_indices
 from attnspec.language.load import read_spec
 from attnspec.language.ranges import Ranges
 from tests.language.plain_values import value

@@ -103,6 +103,7 @@ def test_header_statements_are_shown_where_they_differ_from_the_default() -> Non
 def test_declarations_are_shown_whole() -> None:
     text = (
         HEAD
-        + "input ids: i32[batch, len_kv] in 0..len_kv - 1 sorted\nlearned w: f32[heads, (len_q + 31) // 32]\nscore = score + w[h, q // 32]\n"
+        + "input ids: i32[batch, len_kv] in 0..len_kv - 1 sorted\n"
+        + "learned w: f32[heads, (len_q + 31) // 32]\nscore = score + w[h, q // 32]\n"
     )
     assert show(read_spec(text)) == text

@@ -1,0 +1,163 @@
+"""Files that mean harm, or are broken beyond a typing error: an error, soon, and nothing else."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnspec import variants
+from attnspec.language.diagnostics import SpecError
+from attnspec.language.limits import MAX_FAULTS, MAX_FILE
+from attnspec.language.load import read_spec
+from attnspec.language.parse import parse
+
+HEAD = "attention x\nhead_dim 64\n"
+SECONDS = 1.0
+
+
+@contextmanager
+def refused_soon(name: str) -> Iterator[None]:
+    """The block raises a fault of this name within a second of processor time."""
+    started = time.process_time()
+    with pytest.raises(SpecError) as caught:
+        yield
+    assert name in {item.name for item in caught.value.diagnostics}, str(caught.value)[:500]
+    assert time.process_time() - started < SECONDS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_parser() -> None:
+    read_spec(HEAD + "mask = causal\n")
+
+
+DEEP = 10_000
+LARGE = {
+    "brackets": ("nested-too-deep", "score = " + "(" * DEEP + "score" + ")" * DEEP),
+    "open brackets": ("nested-too-deep", "score = " + "(" * DEEP),
+    "indices": ("nested-too-deep", "score = " + "a[" * DEEP),
+    "signs": ("nested-too-deep", "score = " + "-" * 10_000 + "score"),
+    "nots": ("nested-too-deep", "mask = " + "not " * 3_000 + "true"),
+    "a sum": ("nested-too-deep", "score = score" + " + 1" * 3_000),
+    "a long sum": ("statement-too-long", "score = score" + " + 1" * 10_000),
+    "choices": ("nested-too-deep", "score = " + "1 if q < 2 else " * 900 + "1"),
+    "a chain": ("nested-too-deep", "mask = q" + " < kv" * 2_500),
+    "many words": ("file-too-large", "mask = causal\n" * 20_000),
+    "many bytes": ("file-too-large", "# " + "x" * MAX_FILE),
+    "a wide call": ("nested-too-deep", f"let a = min({', '.join(['q'] * 4_000)})"),
+    "doubling names": ("expression-too-large", "let x0 = q\n" + "\n".join(f"let x{n + 1} = x{n} + x{n}" for n in range(90))),
+    "doubling calls": (
+        "too-much-to-expand",
+        "def f0(x) = 1\n" + "\n".join(f"def f{n + 1}(x) = f{n}(1) + f{n}(2)" for n in range(60)) + "\nscore = f60(1)",
+    ),
+    "a long name": ("name-too-long", f"let {'a' * 5_000} = 1"),
+    "a long number": ("integer-out-of-range", f"score = {'9' * 10_000}"),
+    "a long fraction": ("float-out-of-range", f"score = {'9' * 10_000}.0"),
+    "a large width": ("duplicate-statement", f"head_dim {'9' * 5_000}"),
+    "a large shift": ("shift-out-of-range", "const n = 1 << 2000000000\nmask = kv < n"),
+    "a large product": ("integer-out-of-range", "const a = 2000000000\nconst b = a * a * a"),
+    "axes": ("too-many-axes", f"input t: f32[{', '.join(['2'] * 5_000)}]"),
+    "many faults": ("unknown-name", "\n".join(f"score = score + x{n}" for n in range(900))),
+    "many lines": ("file-too-large", "\n".join(f"score = score + x{n}" for n in range(5_000))),
+    "many bad lines": ("unknown-statement", "\n".join("nonsense" for _ in range(900))),
+    "repeated scores": ("nested-too-deep", "\n".join("score = score + 1" for _ in range(900))),
+    "nul": ("control-character", "score = \0"),
+    "an escape": ("control-character", "# \x1b[31m"),
+    "other digits": ("not-ascii", "score = \u0663"),
+    "a lookalike name": ("not-ascii", "let \u0430 = 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_a_file_with_too_much_is_refused_within_a_second(what: str) -> None:
+    name, text = LARGE[what]
+    with refused_soon(name):
+        read_spec(f"{HEAD}{text}\n")
+
+
+def test_faults_are_counted_and_cut() -> None:
+    with pytest.raises(SpecError) as caught:
+        read_spec(HEAD + "\n".join(f"score = score + x{n}" for n in range(500)))
+    assert len(caught.value.diagnostics) == MAX_FAULTS
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [(b"\xff\xfe\x00", "not-utf-8"), (b"attention x\n\xc3(", "not-utf-8"), (b"#" * (MAX_FILE + 2), "file-too-large"),
+     (b"", "attention-not-first")],
+)  # fmt: skip
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path, data: bytes, name: str) -> None:
+    path = tmp_path / "x.attn"
+    path.write_bytes(data)
+    with refused_soon(name):
+        read_spec(path)
+
+
+@pytest.mark.parametrize("path", ["no/such/file.attn", "/", "a\0b.attn", "x" * 5000])
+def test_a_path_that_cannot_be_read_is_an_error_of_the_file(path: str) -> None:
+    with refused_soon("cannot-read"):
+        read_spec(path)
+
+
+def test_an_endless_file_is_read_to_the_limit_only() -> None:
+    with refused_soon("file-too-large"):
+        read_spec(Path("/dev/zero"))
+
+
+def test_line_ends_and_tabs_of_other_systems_are_blanks() -> None:
+    assert read_spec(HEAD.replace("\n", "\r\n") + "mask\t=\tcausal\r\n") == read_spec(HEAD + "mask = causal\n")
+
+
+def test_a_comment_may_hold_any_script() -> None:
+    read_spec(HEAD + "mask = causal  # nur frühere Schlüssel, 因果\n")
+
+
+PIECES = st.sampled_from(
+    [*"()[]+-*/%&|^<>=,:.!?;@#\\'\"~ \n", "score", "mask", "let x", "def f(x)", "input t: f32", "kv", "q", "1", "2.5", "if",
+     "else", "and", "or", "not", "none", "is", "in", "..", "sorted", "require", "causal", "window", "softcap", "[h]", "=", "=="]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=25).map(" ".join))
+def test_any_text_is_a_spec_or_an_error_of_the_spec(text: str) -> None:
+    try:
+        read_spec(f"{HEAD}{text}\n")
+    except SpecError as error:
+        assert error.diagnostics and str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(variants.names()), st.data())
+def test_a_damaged_variant_is_a_spec_or_an_error_of_the_spec(name: str, data: st.DataObject) -> None:
+    text = variants.path(name).read_text("utf-8")
+    at = data.draw(st.integers(0, len(text) - 1))
+    length = data.draw(st.integers(0, 5))
+    try:
+        read_spec(text[:at] + data.draw(PIECES) + text[at + length :] + "\n")
+    except SpecError as error:
+        assert all(item.span.start >= 0 for item in error.diagnostics) and str(error)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=40))
+def test_any_characters_are_a_tree_or_an_error_of_the_file(text: str) -> None:
+    try:
+        parse(text)
+    except SpecError as error:
+        assert str(error).isprintable() or "\n" in str(error)
+
+
+def test_reading_a_spec_imports_neither_torch_nor_cutlass_nor_numpy() -> None:
+    code = (
+        "import sys; from attnspec.language.load import read_spec; from attnspec import variants;"
+        "read_spec(variants.path('gemma2_local'));"
+        "print(sorted({'torch', 'cutlass', 'numpy', 'networkx', 'click'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
