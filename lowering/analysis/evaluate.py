@@ -124,6 +124,8 @@ def value_of(at: Expr, env: Env, visit: Callable[[Expr], Array]) -> Array:
 def read(tensor: Array, indices: list[Array]) -> Array:
     """An element, or one per position."""
     array = np.asarray(tensor)
+    if array.size == 0:  # no index is inside it: nothing uses the value
+        return np.zeros(np.broadcast_shapes(*map(np.shape, indices)), dtype=array.dtype)
     held = tuple(np.clip(index, 0, extent - 1) for index, extent in zip(indices, array.shape, strict=True))
     found = array[held]
     return found if found.dtype == bool else found.astype(np.float64 if found.dtype.kind == "f" else np.int64)

@@ -95,7 +95,7 @@ class Splitter:
         for term, count in form.terms:
             if not names_in(term) & {"q", "kv"}:
                 continue
-            piece = next((at for at in nodes(term) if is_piecewise(at)), None)
+            piece = term if is_piecewise(term) else next((at for at in nodes(term) if is_piecewise(at)), None)
             if piece is None:
                 continue
             if splits == 0:

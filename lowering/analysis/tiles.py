@@ -107,14 +107,18 @@ def covered(ranges: list[tuple[Array, Array]], first: Array, last: Array) -> Arr
 
 
 def merged(at: Array, first: Array, last: Array, kind: Array) -> tuple[Array, Array, Array, Array]:
-    """Pieces that touch and are of one kind, joined; pieces of kind 0 left out."""
+    """Runs of the pieces of each tile at hand; pieces of kind 0 are left out, 1 is partial, 2 full."""
     row, column = np.nonzero(kind)
-    kinds, starts, stops = kind[row, column], first[row, column], last[row, column]
-    fresh = np.ones(len(row), dtype=bool)
-    fresh[1:] = (row[1:] != row[:-1]) | (kinds[1:] != kinds[:-1]) | (starts[1:] != stops[:-1])
+    return joined(at[row], first[row, column], last[row, column], kind[row, column] == 2)
+
+
+def joined(at: Array, first: Array, last: Array, full: Array) -> tuple[Array, Array, Array, Array]:
+    """Pieces in order, with those that touch and are of one kind made one."""
+    fresh = np.ones(len(at), dtype=bool)
+    fresh[1:] = (at[1:] != at[:-1]) | (full[1:] != full[:-1]) | (first[1:] != last[:-1])
     heads = np.nonzero(fresh)[0]
-    tails = np.append(heads[1:], len(row))[: len(heads)] - 1
-    return at[row[heads]], starts[heads], stops[tails], kinds[heads] == 2
+    tails = np.append(heads[1:], len(at))[: len(heads)] - 1
+    return at[heads], first[heads], last[tails], full[heads]
 
 
 def count_tiles(walk: Walk, tile_q: int, tile_kv: int, len_q: int, len_kv: int, env: Env) -> TileCount:
