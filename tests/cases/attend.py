@@ -1,0 +1,95 @@
+"""Calls whose scores and values are given as plain numbers, for cases with closed forms.
+
+One batch. Each logit is written as three 16-bit numbers that sum to it, against ones in q, so that the score is exact to f32.
+Values stand in the first column of v, the others are 0, and the gradient of out comes to that column alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+import attnspec
+
+INF = math.inf
+PARTS = 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """First head's results as lists: out and lse by query, d(logit) and dv by key; learned gradients by name."""
+
+    out: list[float]
+    lse: list[float]
+    dlogits: list[float]
+    dv: list[float]
+    learned: dict[str, torch.Tensor]
+
+
+def spec(*statements: str, head_dim: int = 16, dtype: str = "fp16") -> str:
+    """The text of a variant with scale 1."""
+    return "\n".join(["attention case", f"head_dim {head_dim}", f"dtype {dtype}", "scale 1.0", *statements, ""])
+
+
+def split(logit: float, dtype: torch.dtype) -> list[float]:
+    """The logit as three numbers of the dtype."""
+    parts = []
+    for _ in range(PARTS):
+        part = torch.tensor(logit, dtype=torch.float64).to(dtype).double().item()
+        parts.append(part)
+        logit -= part
+    return parts
+
+
+def attend(
+    text: str,
+    queries: int,
+    values: Sequence[float],
+    logits: Sequence[float] | None = None,
+    dout: float = 1.0,
+    dlse: float = 0.0,
+    heads: int = 1,
+    **tensors: Any,
+) -> Result:
+    """Run forward and backward; logits (default 0) and values are one a key."""
+    attention = attnspec.build(text)
+    dtype = torch.float16 if attention.spec.dtype == "fp16" else torch.bfloat16
+    keys, width = len(values), attention.spec.head_dim
+    q = torch.zeros(1, queries, heads, width, dtype=dtype)
+    q[..., :PARTS] = 1
+    k, v = (torch.zeros(1, keys, heads, width, dtype=dtype) for _ in range(2))
+    for key, logit in enumerate(logits or []):
+        k[0, key, :, :PARTS] = torch.tensor(split(logit, dtype), dtype=torch.float64).to(dtype)
+    v[0, :, :, 0] = torch.tensor(values, dtype=torch.float64).to(dtype)[:, None]
+    learned = {name: tensors[name].requires_grad_() for name in attention.learned}
+    leaves = [k.requires_grad_(), v.requires_grad_(), *learned.values()]
+    out, lse = attention(q, k, v, return_lse=True, **tensors)
+    upstream = torch.zeros_like(out)
+    upstream[..., 0] = dout
+    dk, dv, *rest = torch.autograd.grad((out, lse), leaves, (upstream, torch.full_like(lse, dlse)))
+    return Result(
+        out[0, :, 0, 0].tolist(),
+        lse[0, 0].tolist(),
+        dk[0, :, 0, 0].tolist(),
+        dv[0, :, 0, 0].tolist(),
+        dict(zip(learned, rest, strict=True)),
+    )
+
+
+def near(expected: Any):
+    """Equal up to one rounding to fp16 (2^-11), or to f32 sums of numbers near 1 (2^-20)."""
+    return pytest.approx(expected, rel=2.0**-11, abs=2.0**-20)
+
+
+def exactly_f32(expected: Any):
+    """Equal up to a few roundings to f32 (LSE and f32 gradients)."""
+    return pytest.approx(expected, rel=2.0**-21, abs=2.0**-21)
+
+
+def counts(*statements: str, queries: int, keys: int, **tensors: Any) -> list[int]:
+    """Visible keys of each query, from the LSE of zero logits."""
+    lse = attend(spec(*statements), queries, [1.0] * keys, **tensors).lse
+    return [round(math.exp(value)) if value > -INF else 0 for value in lse]

@@ -1,0 +1,35 @@
+"""The LSE: public bug reports as cases (D1, D2; paged memory, D5, is not in this version)."""
+
+import math
+
+import pytest
+import torch
+from attnspec.runtime.draw_inputs import Shape, draw_inputs
+
+import attnspec
+from tests.cases.attend import attend, exactly_f32, spec
+
+
+def test_d1_the_lse_is_a_natural_logarithm():
+    assert attend(spec(), 1, [1.0] * 8).lse == exactly_f32([math.log(8)])
+
+
+def test_d2_the_lse_of_rows_that_see_different_counts_differs():
+    assert attend(spec("mask = causal"), 4, [1.0] * 4).lse == exactly_f32([0, math.log(2), math.log(3), math.log(4)])
+
+
+@pytest.mark.parametrize("shape", [Shape(1, 2, 1, 70, 200)])
+def test_d_results_over_two_halves_of_the_keys_merge_by_their_lse(shape):
+    attention = attnspec.build("attention merged\nhead_dim 32\ndtype fp16\nmask = causal and (q + kv) % 3 != 0\n")
+    inputs = draw_inputs(attention.spec, shape)
+    whole, whole_lse = attention(inputs.q, inputs.k, inputs.v, return_lse=True)
+    parts = [
+        attention(inputs.q, inputs.k[:, part], inputs.v[:, part], kv_offset=part.start, len_kv=200, return_lse=True)
+        for part in (slice(0, 77), slice(77, 200))
+    ]
+    lse = torch.logaddexp(parts[0][1], parts[1][1])
+    weights = [torch.exp(part_lse - lse).transpose(1, 2)[..., None] for _, part_lse in parts]
+    merged = sum(out.float() * weight for (out, _), weight in zip(parts, weights, strict=True))
+    assert torch.allclose(lse, whole_lse, rtol=1e-6, atol=1e-6)
+    # Each part and the whole are rounded to fp16 once.
+    assert torch.allclose(torch.as_tensor(merged), whole.float(), rtol=2.0**-10, atol=2.0**-10)
