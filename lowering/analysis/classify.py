@@ -106,18 +106,25 @@ def classify(
     if walk.exact or mask is None:
         return Classes(runs, True, "in closed form")
     look = Look(mask, shift_period(mask), (tile_q, tile_kv), (len_q, len_kv), env, budget)
+    found = refined(runs, look, axis)
+    if found is None:
+        return Classes(runs, False, "; ".join(walk.notes))
+    return Classes(found, True, how_found(look.period))
+
+
+def refined(runs: Runs, look: Look, axis: Literal["kv", "q"]) -> Runs | None:
+    """Full runs as they are, partial ones tile by tile as found; None if that takes more than the budget."""
     counts = np.where(runs.full, 0, runs.last - runs.first)
+    if not look.affords(int(counts.sum())):
+        return None
     found = [Runs(runs.at[runs.full], runs.first[runs.full], runs.last[runs.full], runs.full[runs.full], 0, 0)]
-    for at, tile in chunks(runs, counts) if look.affords(int(counts.sum())) else ():
+    for at, tile in chunks(runs, counts):
         kind = look.kinds(at, tile) if axis == "kv" else look.kinds(tile, at)
         if kind is None:
-            break
+            return None
         keep = kind > 0
         found.append(Runs(*joined(at[keep], tile[keep], tile[keep] + 1, kind[keep] == 2), 0, 0))
-    else:
-        if look.affords(int(counts.sum())):
-            return Classes(together(found, runs), True, how_found(look.period))
-    return Classes(runs, False, "; ".join(walk.notes))
+    return together(found, runs)
 
 
 def how_found(period: int | None) -> str:
