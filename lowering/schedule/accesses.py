@@ -17,6 +17,9 @@ class Place:
     first: int
     last: int
 
+    def __str__(self) -> str:
+        return f"{'bytes' if self.space == 'shared' else 'columns'} {self.first} to {self.last} of {self.space} memory"
+
 
 @dataclass(frozen=True)
 class Accesses:
@@ -31,7 +34,14 @@ class Accesses:
 
     def writes(self, occurrence: Occurrence) -> list[Place]:
         """Where a run writes."""
-        return list(dict.fromkeys(self._place(occurrence, value) for value in self._outputs.get(occurrence.operation, [])))
+        if occurrence not in self._writes:
+            places = (self._place(occurrence, value) for value in self._outputs.get(occurrence.operation, ()))
+            self._writes[occurrence] = list(dict.fromkeys(places))
+        return self._writes[occurrence]
+
+    @cached_property
+    def _writes(self) -> dict[Occurrence, list[Place]]:
+        return {}
 
     @cached_property
     def _outputs(self) -> dict[str, list[Value]]:

@@ -60,7 +60,7 @@ def _check_values(draft: Draft, order: Order, trips: Sequence[int]) -> None:
 
 def _check_reuse(order: Order) -> None:
     """Slots whose empty barrier is left out: the writer must come after the last reader all the same."""
-    for use, (before, after) in order.reuse_edges(lambda channel: channel.empty is None):
+    for use, (before, after) in order.reuse_edges(lambda channel: channel.empty is None and channel.buffer is not None):
         if not order.precedes(before, after):
             ends = f"{order.describe(after)} is not after {order.describe(before)}"
             raise ScheduleError("not-implied", f"{use.channel.name} has no empty barrier, but {ends}")
@@ -131,7 +131,6 @@ def _assumptions(draft: Draft, order: Order, accesses: Accesses, trips: Sequence
     strict = Order(draft.dataflow, draft.roles, draft.channels, trips, pipe=False)
     pairs = {(conflict.before.operation, conflict.after.operation) for conflict in _conflicts(order, accesses, strict)}
     return tuple(
-        f"{before} is through with its operands before {after} writes over them: tensor operations of one warp take effect "
-        "in the order of issue, which the PTX ISA promises for one accumulator only"
+        f"{before} is through with its operands before {after}, issued later by the same warp, writes over them"
         for before, after in sorted(pairs)
     )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.prices import UNITS, Price, Prices
 from attnspec.lowering.schedule.schedule import Choices
 
-HAND_OFF = 92.0  # arrival of warps on an mbarrier to the end of a wait
 TENSOR_DRAIN = 388.0  # last cycle on the pipe to a result that others see
 TENSOR_LOAD_WAIT = 276.0  # 532 for 128 columns, of which 256 are transfer
 ISSUE = 30.0  # of an asynchronous operation
@@ -22,41 +22,6 @@ CHUNK_STORE = 16.0
 RESCALE_OVERHEAD = 40.0  # the ballot and the loop around a taken rescale
 LAZY_SHARE = 0.1  # steps in which some row's maximum grows past the threshold (FA4: about ten times fewer rescales)
 EMULATED_SLOTS = 7.45  # FMA lane slots of an exponential on the FMA pipe (measured, cuDNN front end)
-
-UNITS = ("tensor", "mufu", "fma", "alu", "shared", "tensor_memory")
-
-
-@dataclass(frozen=True)
-class Price:
-    """Cycles of one run. hold: the role cannot go on (tensor operations: the pipe). latency: until others may see the result.
-
-    units: busy cycles by unit, in the order of UNITS.
-    """
-
-    hold: float
-    latency: float
-    units: tuple[float, ...] = (0.0,) * len(UNITS)
-
-
-@dataclass(frozen=True)
-class Prices:
-    """The price of every operation of a step, by name."""
-
-    operations: tuple[tuple[str, Price], ...]
-    hand_off: float = HAND_OFF
-
-    def of(self, name: str) -> Price:
-        """KeyError for an operation of the tile: those have no price in the steady loop."""
-        return dict(self.operations)[name]
-
-    def total(self, unit: str) -> float:
-        """Busy cycles of a unit a KV step, all query tiles together."""
-        return sum(price.units[UNITS.index(unit)] for _, price in self.operations)
-
-    @property
-    def bottleneck(self) -> str:
-        """The unit with most busy cycles."""
-        return max(UNITS, key=self.total)
 
 
 def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits, *, masked: bool = False) -> Prices:

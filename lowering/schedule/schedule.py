@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from attnspec.lowering.dataflow.graph import Dataflow, Engine, Space
+from attnspec.lowering.schedule.prices import Prices
 
 from attnspec.language.diagnostics import InternalError
 
@@ -157,13 +158,15 @@ class Draft:
 class Proof:
     """What `verify` found of `draft`, the one draft it holds for.
 
-    interval: cycles a KV step in the steady loop, the maximum cycle ratio of the event graph; critical: the operations of that
-    cycle. assumptions: orders that the proof takes from the chip and the ISA does not promise.
+    prices: what operations of a step cost, on which interval and critical rest. interval: cycles a KV step in the steady loop,
+    the maximum cycle ratio of the event graph; critical: the circle that has it, operations with the cycles until the next may
+    begin. assumptions: orders that the proof takes from the chip and the ISA does not promise.
     """
 
     draft: Draft
+    prices: Prices
     interval: float
-    critical: tuple[str, ...]
+    critical: tuple[tuple[str, float], ...]
     assumptions: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Run a draft on barriers as the hardware has them: warps, phases, arrival counts, bytes, a memory that knows whose value it holds.
+"""Run a draft on barriers as the hardware has them: phases, arrival counts, bytes, a memory that knows whose value it holds.
 
 Shares no ordering argument with `verify`: warps run their programs, wait on one bit of a barrier, and find in memory what is
 there. Self-timed on given prices; jitter stretches durations at random, for other interleavings.
@@ -11,8 +11,8 @@ from itertools import count
 from random import Random
 
 from attnspec.lowering.schedule.accesses import Accesses
-from attnspec.lowering.schedule.cost import Price, Prices
 from attnspec.lowering.schedule.machine import Barrier, Memory
+from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.schedule import Channel, Draft, Role
 from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
 

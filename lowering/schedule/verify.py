@@ -11,9 +11,9 @@ from attnspec.lowering.schedule.check_channels import check_channels
 from attnspec.lowering.schedule.check_order import check_acyclic, check_order, windows
 from attnspec.lowering.schedule.check_places import check_places
 from attnspec.lowering.schedule.check_programs import check_programs
-from attnspec.lowering.schedule.cost import Prices
-from attnspec.lowering.schedule.event_graph import check_live, critical_circle, steady_edges
+from attnspec.lowering.schedule.event_graph import Circle, check_live, critical_circle, steady_edges
 from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft, Proof, Schedule
 
@@ -36,8 +36,16 @@ def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
     check_live(edges)
     circle = critical_circle(edges)
     interval = circle.cycles / circle.tokens if circle.tokens else 0.0
-    proof = Proof(draft, interval, tuple(edge.before for edge in circle.edges), assumptions)
+    proof = Proof(draft, prices, interval, _from_first(draft, circle), assumptions)
     return Schedule(**{item.name: getattr(draft, item.name) for item in fields(Draft)}, proof=proof)
+
+
+def _from_first(draft: Draft, circle: Circle) -> tuple[tuple[str, float], ...]:
+    """Operations of a circle and their cycles, from the one that comes first in the graph."""
+    order = [operation.name for operation in draft.dataflow.operations]
+    items = [(edge.before, edge.cycles) for edge in circle.edges]
+    start = items.index(min(items, key=lambda item: order.index(item[0]))) if items else 0
+    return (*items[start:], *items[:start])
 
 
 def _check_choices(draft: Draft) -> None:

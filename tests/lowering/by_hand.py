@@ -51,5 +51,6 @@ def analysed(
     )
 
 
+# A score and a mask that are not trivial; what they say does not matter here.
 DOUBLED = Binary("+", SCORE, SCORE, "float")
 HIDDEN = Truth(False)

@@ -1,0 +1,40 @@
+"""Cycles of a step, by operation and by unit."""
+
+from dataclasses import dataclass
+
+HAND_OFF = 92.0  # arrival of warps on an mbarrier to the end of a wait (measured on a B200, by others)
+
+UNITS = ("tensor", "mufu", "fma", "alu", "shared", "tensor_memory")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Cycles of one run. hold: the role cannot go on (tensor operations: the pipe). latency: until others may see the result.
+
+    units: busy cycles by unit, in the order of UNITS.
+    """
+
+    hold: float
+    latency: float
+    units: tuple[float, ...] = (0.0,) * len(UNITS)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price of every operation of a step, by name."""
+
+    operations: tuple[tuple[str, Price], ...]
+    hand_off: float = HAND_OFF
+
+    def of(self, name: str) -> Price:
+        """KeyError for an operation of the tile: those have no price in the steady loop."""
+        return dict(self.operations)[name]
+
+    def total(self, unit: str) -> float:
+        """Busy cycles of a unit a KV step, all query tiles together."""
+        return sum(price.units[UNITS.index(unit)] for _, price in self.operations)
+
+    @property
+    def bottleneck(self) -> str:
+        """The unit with most busy cycles."""
+        return max(UNITS, key=self.total)
