@@ -19,7 +19,7 @@ def ints(draw, depth: int = 3) -> str:
     """An int expression that stays small."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from((*INT_NAMES, "N", "0", "1", "7", "-3", "0x10")))
-    form = draw(st.integers(0, 6))
+    form = draw(st.integers(0, 7))
     left, right = draw(ints(depth - 1)), draw(ints(depth - 1))
     bracket = draw(st.booleans())
     match form:
@@ -31,6 +31,8 @@ def ints(draw, depth: int = 3) -> str:
         case 4:
             shift = draw(st.sampled_from(("1", "kv % 4", "(q & 3)")))
             return bracketed(f"{left} >> {shift}", bracket)
+        case 6:
+            return f"-({left})"
         case 5:
             name = draw(st.sampled_from(("min", "max", "abs", "clamp")))
             return {"abs": f"abs({left})", "clamp": f"clamp({left}, -2, {right})"}.get(name, f"{name}({left}, {right})")
@@ -54,7 +56,10 @@ def floats(draw, depth: int = 3) -> str:
         case 0 | 1:
             return bracketed(f"{left} {draw(st.sampled_from('+-*'))} {right}", bracket)
         case 2:
-            return bracketed(f"{left} / {draw(st.sampled_from(('2', 'F', 'len_q', '0.5', 'N')))}", bracket)
+            return bracketed(
+                f"{left} / {draw(st.sampled_from(('2', 'F', 'len_q', '0.5', 'N', f'(1.5 + abs({right}))', '(F / len_q)')))}",
+                bracket,
+            )
         case 3:
             name = draw(st.sampled_from(("tanh", "sigmoid", "abs", "min", "max", "where")))
             pair = {"where": f"where({draw(bools(depth - 1))}, {left}, {right})"}

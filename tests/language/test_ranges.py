@@ -87,7 +87,7 @@ def test_a_range_holds_every_value(text: str) -> None:
 def _check_range(ranges: Ranges, expr: Expr) -> None:
     found = ranges.of(expr)
     for place in PLACES[::3]:
-        place = {**place, "score": 0.5}
+        place = {**place, "score": 0.5, "scale": 0.25}
         try:
             at = value(expr, place)
         except (ZeroDivisionError, ValueError):
