@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnspec.backends.source import Names, Source, plain
+from attnspec.backends.source import Names, Source, short_place
 
 from attnspec.language.expr import (
     Binary,
@@ -29,6 +29,7 @@ from attnspec.language.expr import (
 )
 from attnspec.language.source import NOWHERE
 
+LEVELS = {"+": 1, "-": 1, "*": 2}  # operators that bind by the rules of every language we write
 MAX_INLINE = 72  # characters of an expression that may stand inline in another
 USER = "u_"  # prefix of every identifier that comes from a person
 
@@ -52,15 +53,20 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Text:
-    """An expression in source form; `is_atom` if it can be an operand as it stands."""
+    """An expression in source form; `is_atom` if it can be an operand as it stands. level: of LEVELS, 0 if not of them."""
 
     text: str
     is_atom: bool
+    level: int = 0
 
     @property
     def operand(self) -> str:
         """The text, in parentheses if it needs them."""
         return self.text if self.is_atom else f"({self.text})"
+
+    def beside(self, level: int) -> str:
+        """The text as an operand of an operator that binds at a level, or as tightly as the next."""
+        return self.text if self.level >= level else self.operand
 
 
 def key_of(expr: Expr) -> str:
@@ -96,7 +102,7 @@ def write_values(source: Source, dialect: Dialect, exprs: Iterable[Expr], names:
 
     def name_it(at: Expr, text: Text) -> Text:
         name = names.new(at.label, USER) if at.label else names.new(str(len(names.taken) + 1), "v")
-        comment = "" if at.span is NOWHERE else f"  # {plain(str(at.span), 60)}"
+        comment = "" if at.span is NOWHERE else f"  # {short_place(at.span)}"
         source.line(f"{name} = {text.text}{comment}", at.span)
         return Text(name, True)
 
@@ -148,6 +154,10 @@ def spell(dialect: Dialect, at: Expr, operands: Sequence[Text]) -> Text:
     template = dialect.spellings[key_of(at)]
     if is_call(template):
         return Text(template.format(*(operand.text for operand in operands)), True)
+    level = LEVELS.get(template[3:-3], 0) if template.startswith("{} ") and template.endswith(" {}") else 0
+    if level:
+        left, right = operands
+        return Text(template.format(left.beside(level), right.beside(level + 1)), False, level)
     return Text(template.format(*(operand.operand for operand in operands)), False)
 
 

@@ -73,6 +73,11 @@ def plain(text: str, longest: int = LONG) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
+def short_place(span: Span) -> str:
+    """`file:line:column` for a comment, without the folders: emitted text does not depend on where a file lies."""
+    return plain(str(span).replace("\\", "/").rpartition("/")[2], 60)
+
+
 def quotable(text: str) -> str:
     """A person's text made safe inside a triple-quoted string."""
     return plain(text).replace("\\", "/").replace('"', "'")

@@ -5,6 +5,7 @@ from attnspec.backends.expression import write_values
 from attnspec.backends.reference.dialect import attribute_names, dialect_of
 from attnspec.backends.reference.forward import write_masking
 from attnspec.backends.reference.functions import (
+    as_tuple,
     write_key_ranges,
     write_mask,
     write_scale,
@@ -89,7 +90,7 @@ def write_slopes(source: Source, analysed: Analysed) -> None:
         source.docstring(
             "The score after the score statements, its slope by `score`, and by each read of a learned tensor.",
             "",
-            derivative.reason,
+            *derivative.reason.split("; "),
         )
         wanted = [analysed.spec.score, derivative.score, *(found.partial for found in derivative.learned)]
         texts = write_values(source, dialect_of(analysed.spec), wanted)
@@ -113,8 +114,8 @@ def write_adds(source: Source, spec: Spec, name: str, gradients: tuple[LearnedGr
         source.docstring("Add gradients of the reads to the elements read.")
         texts = iter(write_values(source, dialect_of(spec), [index for found in gradients for index in found.indices]))
         for found, slope in zip(gradients, slopes, strict=True):
-            where = "".join(f"{next(texts)}, " for _ in found.indices)
-            source.line(f"add_at(learned.{attributes[found.tensor]}, ({where}), {slope})")
+            where = as_tuple([next(texts) for _ in found.indices])
+            source.line(f"add_at(learned.{attributes[found.tensor]}, {where}, {slope})")
 
 
 def write_loops(source: Source, analysed: Analysed) -> None:

@@ -67,7 +67,7 @@ def dialect_of(spec: Spec) -> Dialect:
         return f"read({', '.join((f't.{attributes[node.tensor]}', *indices))})"
 
     def spell_search(node: Search, operands: Sequence[str]) -> str:
-        prefix = "".join(f"{operand}, " for operand in operands[:-1])
-        return f"search(t.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, {node.side!r})"
+        prefix = "".join(f"{operand}, " for operand in operands[:-1]).rstrip()
+        return f'search(t.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, "{node.side}")'
 
     return Dialect(SPELLINGS, spell_name, spell_number, spell_read, spell_search, spell_truth)

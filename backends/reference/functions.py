@@ -15,8 +15,8 @@ def write_tensor_names(source: Source, spec: Spec) -> None:
     """`name_tensors(values)`: attributes for values in the order of declaration."""
     with source.block("def name_tensors(values):"):
         source.docstring("Declared tensors by name, from a value each in the order of the file.")
-        attributes = list(attribute_names(spec).values())
-        source.line(f"names = {tuple(attributes)!r}")
+        quoted = [f'"{name}"' for name in attribute_names(spec).values()]
+        source.line(f"names = {as_tuple(quoted)}")
         source.line("return SimpleNamespace(**dict(zip(names, values, strict=True)))")
 
 
@@ -74,3 +74,8 @@ def write_ranges(source: Source, spec: Spec, name: str, purpose: str, ranges: Se
             for pair in pairs:
                 source.line(f"{pair},")
         source.line("]")
+
+
+def as_tuple(texts: Sequence[str]) -> str:
+    """A tuple of expressions."""
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

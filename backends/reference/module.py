@@ -75,8 +75,9 @@ def finish_module(name: str, spec: Spec, purpose: list[str], body: Source) -> Mo
 
 
 def uses(text: str, name: str) -> bool:
-    """Whether code calls or reads a name (an attribute or a keyword of that name does not count)."""
-    return re.search(rf"(?<![\w.]){name}\b(?!=)", text) is not None
+    """Whether code calls a function, or reads a constant, of that name (an attribute of that name is another)."""
+    call = "" if name.isupper() else r"\("
+    return re.search(rf"(?<![\w.]){name}\b{call}", text) is not None
 
 
 def write_import(source: Source, module: str, names: list[str]) -> None:
