@@ -11,7 +11,6 @@ from attnspec.runtime.integers import check_integers, value_at, written
 from torch import Tensor as TorchTensor
 
 from attnspec.errors import ArgumentError
-from attnspec.language.expr import names
 from attnspec.language.spec import Spec, Tensor
 
 INTS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
@@ -29,7 +28,7 @@ def check_declared(spec: Spec, given: Mapping[str, Any], layout: Layout, device:
         needs = ", ".join(f"{name}: {declaration(wanted[name])}" for name in missing)
         raise ArgumentError(f"missing keyword argument{'s' * (len(missing) > 1)}: {needs} ({spec.name} declares it)")
     sizes = sizes_of(layout)
-    found = tuple(check_one(tensor, given[name], sizes, layout, device) for name, tensor in wanted.items())
+    found = tuple(check_one(tensor, given[name], sizes, device) for name, tensor in wanted.items())
     check_overflow(spec, layout, sizes, dict(zip(wanted, found)))
     return found
 
@@ -49,7 +48,7 @@ def declaration(tensor: Tensor) -> str:
 
 
 def sizes_of(layout: Layout) -> dict[str, int]:
-    """Sizes that shapes are given in; lengths are those of the longest sequence."""
+    """Sizes that shapes are given in; packed, the lengths are those of the longest sequence (no shape can use them)."""
     return {
         "batch": layout.batch,
         "heads": layout.heads,
@@ -59,14 +58,14 @@ def sizes_of(layout: Layout) -> dict[str, int]:
     }
 
 
-def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], layout: Layout, device: torch.device) -> TorchTensor:
+def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], device: torch.device) -> TorchTensor:
     """One tensor, converted if that changes no value."""
     array = scalar(tensor, value, device) if isinstance(value, bool | int | float) else value
     if not isinstance(array, TorchTensor):
         raise ArgumentError(f"{tensor.name}: a torch.Tensor is wanted, got {type(value).__name__}")
     if array.device != device:
         raise ArgumentError(f"{tensor.name}: on {array.device}, but q is on {device}")
-    check_shape(tensor, array, sizes, layout)
+    check_shape(tensor, array, sizes)
     if array.dim() and array.shape[-1] > 1 and array.stride(-1) != 1:
         rule = "the last axis must have stride 1; call .contiguous()"
         raise ArgumentError(f"{tensor.name}: stride {array.stride(-1)} in the last axis: {rule}")
@@ -85,16 +84,13 @@ def scalar(tensor: Tensor, value: bool | int | float, device: torch.device) -> A
     return torch.tensor(value, dtype=kind, device=device)
 
 
-def check_shape(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int], layout: Layout) -> None:
-    """The declared extents at this call's sizes; with packed sequences a length may be longer than the longest."""
+def check_shape(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int]) -> None:
+    """The declared extents at this call's sizes."""
     wanted = tuple(value_at(extent, sizes) for extent in tensor.shape)
     found = tuple(array.shape)
-    if len(found) == len(wanted):
-        may_exceed = [layout.is_packed and bool(names(extent) & {"len_q", "len_kv"}) for extent in tensor.shape]
-        if all(a == b or (may and a > b) for a, b, may in zip(found, wanted, may_exceed, strict=True)):
-            return
-    at = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    raise ArgumentError(f"{tensor.name}: shape {found}, declared {declaration(tensor)}, which is {wanted} at {at}")
+    if found != wanted:
+        at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise ArgumentError(f"{tensor.name}: shape {found}, declared {declaration(tensor)}, which is {wanted} at {at}")
 
 
 def convert(tensor: Tensor, array: TorchTensor) -> TorchTensor:
