@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnspec.language.expr import Expr, Name, Select
+from tests.lowering.analysis.cases import tables
 from tests.lowering.analysis.masks import (
     CAUSAL,
     DISTANCE,
@@ -74,13 +75,6 @@ EXACT = {
     "by head": compare(DISTANCE, "<=", Select(compare(Name("h", "int"), "==", 0), integer(3), integer(9), "int")),
     "only one batch": both(CAUSAL, compare(B, "==", 1)),
 }
-
-
-def tables(seed: int, length: int) -> dict[str, list[int]]:
-    """A few documents, sorted in `ids` and `ids_kv`, unsorted in `tags`."""
-    draw = random.Random(seed)
-    ids = sorted(draw.randint(0, 5) for _ in range(length))
-    return {"ids": ids, "ids_kv": sorted(draw.randint(0, 5) for _ in range(length)), "tags": draw.choices(range(6), k=length)}
 
 
 def classes(mask: Expr, axis: str, shape: tuple[int, int, int, int], seed: int = 0, **more: int):

@@ -7,23 +7,15 @@ from attnspec.lowering.simplify import simplify
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnspec.language.expr import Binary, Call, Compare, Expr, Logic, Name, Number, Read, Select, Truth, Unary
+from attnspec.language.expr import Binary, Call, Compare, Expr, Logic, Read, Select, Truth, Unary
 from attnspec.language.source import Source, Span
+from tests.lowering.analysis.cases import tables
 from tests.lowering.analysis.masks import KV, Q, any_atoms, any_ints, combined, compare, integer, op
 from tests.lowering.analysis.naive import function_of
-from tests.lowering.analysis.test_intervals import tables
+from tests.lowering.analysis.scores import SCORE, real, real_op
 
-SCORE = Name("score", "float")
 FLAG, OTHER = Read("flag", (), "bool"), Read("other", (), "bool")
 WHOLE = st.integers(0, 40)
-
-
-def real(value: float) -> Number:
-    return Number(value, "float")
-
-
-def real_op(sign: str, left: Expr, right: Expr) -> Binary:
-    return Binary(sign, left, right, "float")  # type: ignore[arg-type]
 
 
 def smaller(left: Expr, right: int) -> Call:
