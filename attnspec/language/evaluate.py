@@ -121,14 +121,18 @@ def _write_out(ctx: Context, definition: syntax.Def, arguments: tuple[Value, ...
 def _refuse_argument(ctx: Context, definition: syntax.Def, condition: SyntaxExpr, inner: Frame, call: Span) -> None:
     """Say which argument breaks a `require`, and by which value."""
     wanted = condition.span.source.text[condition.span.start : condition.span.end]
-    parameter = next((name for name in _idents(condition) if name in inner.bound), None)
-    value = inner.bound.get(parameter) if parameter else None
-    shown = f"; `{parameter}` is {_constant_text(value)}" if value is not None else ""
-    span = value.span if value is not None and not isinstance(value, Faulty) and not inner.is_std else call
-    if value is not None and is_expr(value) and value.span.source is call.source and call.start <= value.span.start:
-        span = value.span if value.span.end <= call.end else call
+    parameter = next((name for name in _idents(condition) if name in inner.bound), "")
+    value = inner.bound.get(parameter, FAULTY)
+    shown = f"; `{parameter}` is {_constant_text(value)}" if parameter else ""
     message = f"`{definition.name.text}` needs {wanted}{shown}"
-    ctx.faults.add("argument-out-of-range", message, span)
+    ctx.faults.add("argument-out-of-range", message, _inside(value, call))
+
+
+def _inside(value: Value, call: Span) -> Span:
+    """The argument's own place, if it was written in the call."""
+    place = call if isinstance(value, Faulty) else value.span
+    is_there = place.source is call.source and call.start <= place.start and place.end <= call.end
+    return place if is_there else call
 
 
 def _constant_text(value: Value) -> str:

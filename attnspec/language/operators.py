@@ -26,7 +26,7 @@ from attnspec.language.fold import FoldError, arithmetic, checked
 from attnspec.language.fold import compare as fold_compare
 from attnspec.language.linear import Linear
 from attnspec.language.source import Span
-from attnspec.language.values import FAULTY, KIND_WORDS, Faulty, NoValue, Value, WholeTensor
+from attnspec.language.values import FAULTY, KIND_WORDS, Faulty, NoValue, Value, WholeTensor, is_expr
 from attnspec.language.whole_tensor import example_read
 
 INT_ONLY = {
@@ -38,6 +38,8 @@ INT_ONLY = {
     "<<": "write `x * exp2(n)`",
     ">>": "write `x * exp2(-n)`",
 }
+
+JOINS = {"&": "write `and`", "|": "write `or`", "^": "write `a and not b or b and not a`"}
 
 
 def plain(ctx: Context, value: Value) -> Expr | None:
@@ -123,6 +125,9 @@ def negate(ctx: Context, value: Value, span: Span) -> Value:
 
 def binary(ctx: Context, op: str, left_value: Value, right_value: Value, span: Span) -> Value:
     """Arithmetic and bit operations."""
+    if op in JOINS and all(is_expr(value) and value.kind == "bool" for value in (left_value, right_value)):
+        ctx.faults.add("kind-mismatch", f"`{op}` works on the bits of integers", span, "joins conditions", JOINS[op])
+        return FAULTY
     left, right = number(ctx, left_value, f"`{op}`"), number(ctx, right_value, f"`{op}`")
     if left is None or right is None:
         return FAULTY
