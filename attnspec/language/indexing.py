@@ -8,19 +8,18 @@ from attnspec.language.names import read_kind
 from attnspec.language.source import Span
 from attnspec.language.spec import Tensor
 from attnspec.language.values import FAULTY, KIND_WORDS, Value
-from attnspec.language.whole_tensor import example_read
+from attnspec.language.whole_tensor import count_axes, example_read, example_shape
 
 
 def read(ctx: Context, tensor: Tensor, indices: tuple[Expr, ...], span: Span) -> Value:
     """`tensor[indices]`, if each index is an integer proved to be inside."""
     if not tensor.shape:
-        help = f"declare its shape, `{tensor.name}: {tensor.dtype}[heads]`, or write `{tensor.name}` alone"
+        help = f"declare its shape, `{example_shape(tensor, indices)}`, or write `{tensor.name}` alone"
         ctx.faults.add("scalar-indexed", f"`{tensor.name}` is declared without a shape: it is one number", span, help=help)
         return FAULTY
     if len(indices) != len(tensor.shape):
-        axes = f"{len(tensor.shape)} {'axis' if len(tensor.shape) == 1 else 'axes'}"
         count = f"{len(indices)} {'index' if len(indices) == 1 else 'indices'}"
-        message = f"`{tensor.name}` has {axes}, {count} given"
+        message = f"`{tensor.name}` has {count_axes(tensor)}, {count} given"
         ctx.faults.add("wrong-index-count", message, span, help=f"for example `{example_read(tensor)}`")
         return FAULTY
     # Both lists are walked whole, so that two bad indices give two faults.

@@ -158,14 +158,19 @@ def _is_beside(one: Floor, other: Floor) -> bool:
 
 
 def show_linear(form: Linear) -> str:
-    """The form as a person would write it in the language."""
-    text = ""
-    for atom, count in form.terms:
-        inner = f"({show_linear(atom.form)}) // {atom.divisor}" if isinstance(atom, Floor) else atom
-        size = abs(count)
-        part = inner if size == 1 else f"{size} * {f'({inner})' if isinstance(atom, Floor) else inner}"
-        text += f" {'-' if count < 0 else '+'} {part}" if text else f"{'-' if count < 0 else ''}{part}"
-    if form.constant or not text:
-        sign = "-" if form.constant < 0 else "+"
-        text += f" {sign} {abs(form.constant)}" if text else str(form.constant)
-    return text
+    """The form as a person would write it in the language: what is added first, then what is taken away."""
+    parts = [(count, _show_atom(atom, abs(count))) for atom, count in form.terms]
+    if form.constant or not parts:
+        parts.append((form.constant, str(abs(form.constant))))
+    added = [text for count, text in parts if count >= 0]
+    taken = [text for count, text in parts if count < 0]
+    if added:
+        return " - ".join([" + ".join(added), *taken])
+    return "-" + " - ".join(taken)
+
+
+def _show_atom(atom: Atom, count: int) -> str:
+    inner = f"({show_linear(atom.form)}) // {atom.divisor}" if isinstance(atom, Floor) else atom
+    if count == 1:
+        return inner
+    return f"{count} * ({inner})" if isinstance(atom, Floor) else f"{count} * {inner}"

@@ -27,7 +27,7 @@ from attnspec.language.fold import compare as fold_compare
 from attnspec.language.linear import Linear
 from attnspec.language.source import Span
 from attnspec.language.values import FAULTY, KIND_WORDS, Faulty, NoValue, Value, WholeTensor, is_expr
-from attnspec.language.whole_tensor import example_read
+from attnspec.language.whole_tensor import count_axes, example_read
 
 INT_ONLY = {
     "//": "write `floor(x / y)`",
@@ -49,7 +49,7 @@ def plain(ctx: Context, value: Value) -> Expr | None:
             return None
         case WholeTensor():
             help = f"read an element of it: `{example_read(value.tensor)}`"
-            message = f"`{value.tensor.name}` is a tensor of {len(value.tensor.shape)} axes, not a number"
+            message = f"`{value.tensor.name}` is a tensor of {count_axes(value.tensor)}, not a number"
             ctx.faults.add("tensor-not-indexed", message, value.span, help=help)
             return None
         case NoValue():

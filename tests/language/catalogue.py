@@ -106,7 +106,7 @@ WHOLE: dict[str, str] = {
 ELSEWHERE = {
     "bad-override": "a value for a constant (`-D NAME=VALUE`, `build(..., NAME=value)`) that is not a finite 32-bit number",
     "cannot-read": "a path that cannot be opened",
-    "file-too-large": "a file of more than 256 KiB, or of more than 50,000 words and signs",
+    "file-too-large": "a file of more than 256 KiB, of more than 50,000 words and signs, or of more than 1,000 statements",
     "not-utf-8": "a file that is not UTF-8",
     "unknown-constant": "a value for a constant that the file does not have",
 }
