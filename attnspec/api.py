@@ -22,7 +22,7 @@ ARGUMENTS = (
 
 
 def build(
-    spec: str | os.PathLike[str] | Spec, *, target: str | None = None, on: str | None = None, **constants: int | float
+    spec: str | os.PathLike[str] | Spec, /, *, target: str | None = None, on: str | None = None, **constants: int | float
 ) -> "Attention":
     """An attention variant, ready to be called.
 
@@ -85,16 +85,17 @@ class Attention:
 
     @overload
     def __call__(
-        self, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[False] = False, **tensors: Any
+        self, /, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[False] = False, **tensors: Any
     ) -> "Tensor": ...
 
     @overload
     def __call__(
-        self, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[True], **tensors: Any
+        self, /, q: "Tensor", k: "Tensor", v: "Tensor", *, return_lse: Literal[True], **tensors: Any
     ) -> "tuple[Tensor, Tensor]": ...
 
     def __call__(
         self,
+        /,
         q: "Tensor",
         k: "Tensor",
         v: "Tensor",

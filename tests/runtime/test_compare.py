@@ -1,0 +1,96 @@
+"""The comparison notices what is wrong, however small; otherwise its passing would say nothing."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from attnspec.backends.emitted import Emitted
+from attnspec.runtime.compare import compare
+from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
+from attnspec.runtime.kernel import Kernel
+from attnspec.runtime.reference_program import ReferenceProgram
+from attnspec.runtime.tolerance import tolerance
+
+import attnspec
+from attnspec import stages
+
+TEXT = """attention judged
+head_dim 32
+learned table: f32[5]
+learned sinks: f32[heads]
+score = softcap(score, 3.0) + table[clamp(q - kv, 0, 4)]
+mask = causal
+sink = sinks[h]
+"""
+FAULTS = [
+    ("forward", "at.kv <= u_qpos", "at.kv < u_qpos", {"out", "lse"}),
+    ("forward", "3.0 * tanh", "3.02 * tanh", {"out", "lse"}),
+    ("forward", "torch.exp(sink - shift)", "torch.exp(sink)", {"out", "lse"}),
+    ("forward", "row_sum * rescale", "row_sum", {"out", "lse"}),
+    ("backward", "add_keys(dv, at, weigh(probability", "add_keys(dv, at, weigh(1.01 * probability", {"dv"}),
+    ("backward", "dscore * slope,", "dscore,", {"dq", "dk"}),
+    ("backward", "dsink = -delta", "dsink = -1.05 * delta", {"dsinks"}),
+    ("backward", "minimum(maximum(at.q - at.kv, 0), 4)", "minimum(maximum(at.q - at.kv, 0), 3)", {"dtable"}),
+]
+
+
+def spoil(monkeypatch, name, old, new):
+    """Make every kernel from now on with one change in its text."""
+    emit = stages.emit_reference
+
+    def emit_spoiled(analysed) -> Emitted:
+        emitted = emit(analysed)
+        assert old in emitted.module(name).text
+        modules = [replace(m, text=m.text.replace(old, new)) if m.name == name else m for m in emitted.modules]
+        return replace(emitted, modules=tuple(modules))
+
+    def kernel(attention, target):
+        learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
+        return Kernel(ReferenceProgram(emit_spoiled(attention.analysed), learned))
+
+    monkeypatch.setattr(stages, "kernel", kernel)
+
+
+def wrong_rows(attention, seed=0):
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 150, 260), seed)
+    return {row.name for row in compare(attention, inputs) if not row.is_right}
+
+
+def test_a_right_kernel_passes():
+    assert wrong_rows(attnspec.build(TEXT)) == set()
+
+
+@pytest.mark.parametrize(("name", "old", "new", "expected"), FAULTS)
+def test_a_small_fault_is_noticed(monkeypatch, name, old, new, expected):
+    spoil(monkeypatch, name, old, new)
+    assert wrong_rows(attnspec.build(TEXT)) >= expected
+
+
+def test_the_tolerance_says_what_it_is_made_of():
+    found = tolerance("bf16", 128, 4096, 20.0, roundings=1, stored="bf16")
+    assert found.reason.startswith("stored in bf16 (3.9e-03) + 1 x bf16 inside the sum (3.9e-03) + f32 over d=128, n=4096")
+
+
+def test_the_tolerance_grows_with_the_length_and_the_scores():
+    def factor(length, score):
+        return tolerance("bf16", 64, length, score, roundings=0, stored=None).factor
+
+    assert factor(100, 5.0) < factor(100000, 5.0) < factor(100000, 50.0)
+
+
+def test_drawn_inputs_are_the_same_for_the_same_seed_and_fit_their_declarations():
+    text = (
+        "attention drawn\nhead_dim 8\ngroup 4\ninput ids: i32[batch, len_kv] in 2..len_kv + 1 sorted\ninput w: f32 in 0.5..0.75\n"
+        "input see: bool[len_q]\nmask = ids[b, kv] > 3 and w < 0.7 and see[q]\n"
+    )
+    spec = attnspec.build(text).spec
+    shape = fit_shape(spec, Shape(2, 4, 2, 5, 9))
+    first, second = draw_inputs(spec, shape, seed=3), draw_inputs(spec, shape, seed=3)
+    assert (shape.heads, shape.kv_heads) == (4, 1)
+    assert all(torch.equal(first.tensors[name], second.tensors[name]) for name in first.tensors)
+    ids = first.tensors["ids"]
+    assert ids.min() >= 2
+    assert ids.max() <= 10
+    assert (ids.diff() >= 0).all()
+    assert 0.5 <= first.tensors["w"] <= 0.75
+    assert not torch.equal(draw_inputs(spec, shape, seed=4).q, first.q)

@@ -1,0 +1,127 @@
+"""The oracle itself, held against closed forms, torch's own autograd, and finite differences."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from attnspec.runtime import oracle, oracle_expression
+
+import attnspec
+from tests.oracle import Problem, solve
+
+ALLOWED = ("attnspec.language", "attnspec.runtime.oracle_expression", "numpy", "collections.abc", "dataclasses", "typing")
+BIASED = """attention biased
+head_dim 8
+scale 0.5
+learned bias: f32
+learned sinks: f32[heads]
+learned table: f32[heads, 3]
+score = softcap(score + bias, 2.0)
+score = score * table[h, clamp(q - kv, 0, 2)]
+mask = kv <= q - 1
+sink = sinks[h] * 2.0
+"""
+
+
+def imports_of(module):
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("module", [oracle, oracle_expression])
+def test_the_oracle_shares_no_code_with_what_it_judges(module):
+    assert [name for name in imports_of(module) if not name.startswith(ALLOWED)] == []
+
+
+def problem(rng, spec):
+    shape = {"bias": (), "sinks": (4,), "table": (4, 3)}
+    tensors = {name: np.asarray(rng.normal(size=sizes)) for name, sizes in shape.items()}
+    return Problem(spec, rng.normal(size=(2, 5, 4, 8)), rng.normal(size=(2, 7, 2, 8)), rng.normal(size=(2, 7, 2, 8)), tensors)
+
+
+def by_torch(case, dout, dlse):
+    """The same variant written by hand in torch, float64, differentiated by torch."""
+    q, k, v = (torch.tensor(array, requires_grad=True) for array in (case.q, case.k, case.v))
+    bias, sinks, table = (torch.tensor(case.tensors[name], requires_grad=True) for name in ("bias", "sinks", "table"))
+    rows, keys = torch.arange(5)[:, None], torch.arange(7)[None]
+    score = torch.einsum("bqhd,bkhd->bhqk", q, k.repeat_interleave(2, 2)) * 0.5
+    score = 2 * torch.tanh((score + bias) / 2) * table[:, (rows - keys).clamp(0, 2)]
+    score = score.masked_fill(keys > rows - 1, -1e30)
+    score = torch.cat([score, (2 * sinks)[None, :, None, None].expand(2, 4, 5, 1)], -1)
+    lse = torch.logsumexp(score, -1)
+    out = torch.einsum("bhqk,bkhd->bqhd", torch.exp(score - lse[..., None])[..., :-1], v.repeat_interleave(2, 2))
+    leaves = {"q": q, "k": k, "v": v, "bias": bias, "sinks": sinks, "table": table}
+    loss = (out * torch.tensor(dout)).sum() + (lse * torch.tensor(dlse)).sum()
+    gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+    return {"out": out.detach(), "lse": lse.detach()} | gradients
+
+
+def test_the_oracle_agrees_with_torch_on_a_variant_written_by_hand():
+    rng = np.random.default_rng(0)
+    case = problem(rng, attnspec.build(BIASED).spec)
+    dout, dlse = rng.normal(size=(2, 5, 4, 8)), rng.normal(size=(2, 4, 5))
+    exact = solve(case, dout, dlse).exact
+    found = {"out": exact.out, "lse": exact.lse} | exact.gradients
+    for name, expected in by_torch(case, dout, dlse).items():
+        np.testing.assert_allclose(found[name], expected.numpy(), rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+FUNCTIONS = ("abs(score)", "exp(score)", "exp2(score)", "log(abs(score) + 1.0)", "tanh(score)", "sigmoid(score)")
+MORE = (
+    "sqrt(abs(score) + 1.0)",
+    "rsqrt(abs(score) + 1.0)",
+    "min(score, 0.3)",
+    "max(score * score, t)",
+    "score / (t + 3.0)",
+    "t / (abs(score) + 2.0)",
+    "score if kv % 2 == 0 else -t * score",
+    "-(score - t) * t",
+)
+
+
+@pytest.mark.parametrize("formula", FUNCTIONS + MORE)
+def test_slopes_are_what_finite_differences_say(formula):
+    spec = attnspec.build(f"attention f\nhead_dim 8\nscale 1.0\nlearned t: f32\nscore = {formula} + t * 0.0\n").spec
+    rng = np.random.default_rng(1)
+    q, k, v = rng.normal(size=(1, 2, 1, 8)), rng.normal(size=(1, 3, 1, 8)), rng.normal(size=(1, 3, 1, 8))
+    dout, dlse = rng.normal(size=(1, 2, 1, 8)), rng.normal(size=(1, 1, 2))
+
+    def loss(q, t):
+        exact = solve(Problem(spec, q, k, v, {"t": np.asarray(t)})).exact
+        return (exact.out * dout).sum() + (exact.lse * dlse).sum()
+
+    gradients = solve(Problem(spec, q, k, v, {"t": np.asarray(0.8)}), dout, dlse).exact.gradients
+    step = 1e-6
+    push = rng.normal(size=q.shape)
+    by_q = (loss(q + step * push, 0.8) - loss(q - step * push, 0.8)) / (2 * step)
+    by_t = (loss(q, 0.8 + step) - loss(q, 0.8 - step)) / (2 * step)
+    assert (gradients["q"] * push).sum() == pytest.approx(by_q, rel=1e-6, abs=1e-8)
+    assert gradients["t"] == pytest.approx(by_t, rel=1e-6, abs=1e-8)
+
+
+def test_magnitudes_are_never_smaller_than_the_results():
+    rng = np.random.default_rng(0)
+    case = problem(rng, attnspec.build(BIASED).spec)
+    answer = solve(case, rng.normal(size=(2, 5, 4, 8)), rng.normal(size=(2, 4, 5)))
+    for name, value in answer.exact.gradients.items():
+        assert (np.abs(value) <= answer.magnitude.gradients[name] * (1 + 1e-12)).all()
+    assert (np.abs(answer.exact.out) <= answer.magnitude.out * (1 + 1e-12)).all()
+
+
+def test_packed_sequences_are_the_same_as_one_by_one():
+    rng = np.random.default_rng(0)
+    case = problem(rng, attnspec.build(BIASED).spec)
+    ends = {"cu_seqlens_q": [0, 5, 10], "cu_seqlens_kv": [0, 7, 14]}
+    packed = replace(case, q=case.q.reshape(10, 4, 8), k=case.k.reshape(14, 2, 8), v=case.v.reshape(14, 2, 8), **ends)
+    dout = rng.normal(size=case.q.shape)
+    one, other = solve(case, dout).exact, solve(packed, dout.reshape(10, 4, 8)).exact
+    np.testing.assert_array_equal(other.out, one.out.reshape(10, 4, 8))
+    np.testing.assert_array_equal(other.lse, one.lse.transpose(1, 0, 2).reshape(4, 10))
+    np.testing.assert_array_equal(other.gradients["k"], one.gradients["k"].reshape(14, 2, 8))
+    np.testing.assert_array_equal(other.gradients["table"], one.gradients["table"])
