@@ -60,7 +60,7 @@ def test_greatest_ratio_is_found_among_circles() -> None:
 
 def test_circle_without_a_token_is_not_live() -> None:
     edges = (EventEdge("a", "b", 0, 1, "full x"), EventEdge("b", "a", 0, 1, "empty x"), EventEdge("a", "a", 1, 1, "program"))
-    with pytest.raises(ScheduleError, match="deadlock: in the steady loop .*full x"):
+    with pytest.raises(ScheduleError, match=r"deadlock: in the steady loop .*full x"):
         check_live(edges)
 
 

@@ -19,7 +19,7 @@ def test_stream_gets_what_is_left(dims: tuple[int, int], slots: int) -> None:
 
 def test_refusal_names_bytes_needed_and_there() -> None:
     small = replace(LIMITS, shared_bytes=100 * 1024)
-    with pytest.raises(Unsupported, match="need 166912 bytes .* has 102400"):
+    with pytest.raises(Unsupported, match=r"need 166912 bytes .* has 102400"):
         set_depths(draw(analysed(), "forward"), small, "head_dim 128")
 
 

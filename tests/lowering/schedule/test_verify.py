@@ -99,7 +99,7 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[Draft], Draft]]] = {
             with_role(d, "mma", program=(*d.roles[4].program, *d.roles[3].program)), "load", program=()
         ),
     ),
-    "no operation at stage 0": ("stage", lambda d: with_program(d, "load", staged({"load_k": 1, "load_v": 1, "load_q[0]": 1, "load_q[1]": 1}))),
+    "no operation at stage 0": ("stage", lambda d: with_program(d, "mma", lambda p: [replace(step, stage=1) for step in p])),
     "operation of a tile lags": ("stage", lambda d: with_program(d, "load", staged({"load_q[0]": 1}))),
     "product in the stage of its scores": (
         "deadlock",
@@ -171,7 +171,7 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[Draft], Draft]]] = {
     "one staging copy for two rings": ("unordered", lambda d: with_placement(d, "o_out", depth=1)),
     "more shared memory than there is": ("shared-bytes", lambda d: replace(d, shared_bytes=LIMITS.shared_bytes + 8)),
     "barriers forgotten": ("shared-bytes", lambda d: replace(d, shared_bytes=231424)),
-    "registers beyond the pool": ("registers", lambda d: with_role(with_role(d, "softmax0", registers=200), "softmax1", registers=200)),
+    "registers beyond the pool": ("registers", lambda d: with_role(d, "correction", registers=88)),
     "registers not in eights": ("registers", lambda d: with_role(d, "correction", registers=76)),
     "registers beyond a thread": ("registers", lambda d: with_role(d, "correction", registers=264)),
     "warpgroup of two minds": ("registers", lambda d: with_role(d, "load", registers=40)),
@@ -188,6 +188,14 @@ def test_corrupt_schedule_is_refused_by_name(name: str) -> None:
     with pytest.raises(ScheduleError) as refusal:
         verified(corrupt(forward()))
     assert refusal.value.name == rule, refusal.value
+
+
+def test_barrier_that_a_late_waiter_could_miss_is_refused() -> None:
+    turn = Value("exp_tail[0]", "exp_head[1]", None)
+    made = with_channel(forward(edges=[turn]), "exp_tail_0_to_exp_head_1", empty=None, implied_by="s[0]")
+    with pytest.raises(ScheduleError, match=r"parity: .* can signal exp_tail_0_to_exp_head_1 again") as refusal:
+        verified(made)
+    assert refusal.value.name == "parity"
 
 
 def test_two_slots_for_keys_and_values_are_enough() -> None:
