@@ -19,10 +19,10 @@ class Box:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Memory of a kernel. shared: Int32 address of dynamic shared memory; tensor: Int32 address of tensor memory.
+    """Memory of a kernel. shared: Int32 address of dynamic shared memory.
 
     stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum. starts: pointer to two words, the start
-    of tensor memory and that of shared memory in 16-byte units, where the tensor core role reads them.
+    of tensor memory and that of shared memory in 16-byte units, where each role reads them (held from the start, they would spill).
     """
 
     q: Box
@@ -32,7 +32,6 @@ class Tiles:
     lse: Any
     shared: Any
     stats: Any
-    tensor: Any
     starts: Any
 
 
@@ -42,9 +41,9 @@ class Mods:
 
     keys(at): ranges [first, last) of keys that a work tile sees. hidden(at): ranges in which a query tile has masked elements.
     row(q, at): values of one row, computed once. score(score, q, kv, at, row): the new score, or None if unchanged.
-    mask(q, kv, at, row): whether the key is visible, or None. sink(at): logit that joins the denominator, or None.
+    mask(q, first, at, row): word of the 32 keys from `first` that are visible, or None. sink(at): logit that joins the denominator, or None.
     scale(at): softmax scale. to_log2: factor from what `score` gives (or from raw q . k, if score is None and the scale is
-    a positive constant) to log2 units.
+    a positive constant) to log2 units. score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
     """
 
     keys: Callable[..., Any]
@@ -55,3 +54,5 @@ class Mods:
     sink: Callable[..., Any] | None
     scale: Callable[..., Any] | None
     to_log2: float
+    score_reads: bool
+    mask_reads: bool

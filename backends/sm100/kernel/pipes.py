@@ -26,6 +26,7 @@ class Pipe:
     uses (a, b, c): the n-th use is a * steps + b * tiles + c, counted for the life of the CTA; slot n mod depth, parity
     (n div depth) & 1. full_by, empty_by: engine that signals. fences: what must precede a signal by threads.
     once: used once a work tile, at the first step (wait) and after the last (signal), and not in tiles without steps.
+    distance: the waiting operation uses what the producer left that many steps before.
     """
 
     name: str
@@ -37,13 +38,14 @@ class Pipe:
     depth: int
     uses: tuple[int, int, int]
     full_by: Engine
-    empty_by: Engine | None
     full_count: int
-    empty_count: int
+    empty_by: Engine | None = None
+    empty_count: int = 0
     bytes: int = 0
     full_fence: str = ""
     empty_fence: str = ""
     once: bool = False
+    distance: int = 0
 
     @property
     def copies(self) -> bool:
@@ -94,10 +96,11 @@ def _single_lane(place: str, operation: str, lane: Lane) -> int | None:
     return None
 
 
-def _use(pipe: Pipe, now: Now) -> Any:
+def _use(pipe: Pipe, now: Now, distance: int) -> Any:
+    """Number of a use, moved up by whole turns of both parities where it could be negative."""
     steps, tiles, offset = pipe.uses
     count = now.full_tiles if pipe.once else now.tiles
-    use = Int32(offset)
+    use = Int32(offset - steps * distance + 2 * pipe.depth * steps * distance)
     if steps:
         use = use + now.steps * steps
     if tiles:
@@ -105,27 +108,27 @@ def _use(pipe: Pipe, now: Now) -> Any:
     return use
 
 
-def slot(pipe: Pipe, now: Now) -> Any:
+def slot(pipe: Pipe, now: Now, distance: int = 0) -> Any:
     """Slot of a pipe's ring that this step uses."""
-    return Int32(0) if pipe.depth == 1 else Int32(Uint32(_use(pipe, now)) % pipe.depth)
+    return Int32(0) if pipe.depth == 1 else Int32(Uint32(_use(pipe, now, distance)) % pipe.depth)
 
 
-def _parity(pipe: Pipe, now: Now) -> Any:
-    use = _use(pipe, now)
+def _parity(pipe: Pipe, now: Now, distance: int) -> Any:
+    use = _use(pipe, now, distance)
     return use & 1 if pipe.depth == 1 else Int32((Uint32(use) // pipe.depth) & 1)
 
 
-def barrier(pipes: Pipes, pipe: Pipe, first: int, lane: Lane, now: Now) -> Any:
+def barrier(pipes: Pipes, pipe: Pipe, first: int, lane: Lane, now: Now, distance: int = 0) -> Any:
     """Pointer to the barrier at hand of a pipe's full or empty array."""
-    index = slot(pipe, now) + first
+    index = slot(pipe, now, distance) + first
     if pipe.copies:
         index = index + lane * pipe.depth
     return pipes.barriers + index
 
 
-def find(pipes: Pipes, name: str) -> Pipe:
-    """The pipe of that name."""
-    return next(pipe for pipe in pipes.table if pipe.name == name)
+def find(pipes: Pipes, name: str, lane: Lane = None) -> Pipe:
+    """The pipe of that name, or the one of that name and query tile."""
+    return next(pipe for pipe in pipes.table if pipe.name in (name, f"{name}[{lane}]"))
 
 
 def producing(pipes: Pipes, operation: str, lane: Lane) -> Pipe:
@@ -139,21 +142,32 @@ def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = Fals
     once False: the pipes of every step; True: those used once a work tile. A TMA producer also announces its bytes.
     """
     for pipe in pipes.table:
-        if pipe.once != once:
-            continue
-        if _is_at(pipe.wait, operation, lane):
-            cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.full, lane, now), _parity(pipe, now))
-            fence("after_wait", pipe.full_fence)
-        elif (only := _single_lane(pipe.wait, operation, lane)) is not None:
-            _wait_if(lane, only, barrier(pipes, pipe, pipe.full, lane, now), _parity(pipe, now))
-        if not _is_at(pipe.produce, operation, lane):
-            continue
-        if pipe.empty is not None:
-            cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.empty, lane, now), _parity(pipe, now) ^ 1)
-            fence("after_wait", pipe.empty_fence)
-        if pipe.full_by == "tma":
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
+        if pipe.once == once:
+            _wait_full(pipes, pipe, operation, lane, now)
+            if _is_at(pipe.produce, operation, lane):
+                _wait_empty(pipes, pipe, lane, now)
+
+
+def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now) -> None:
+    only = _single_lane(pipe.wait, operation, lane)
+    if only is None and not _is_at(pipe.wait, operation, lane):
+        return
+    pointer = barrier(pipes, pipe, pipe.full, lane, now, pipe.distance)
+    parity = _parity(pipe, now, pipe.distance)
+    if only is None:
+        cute.arch.mbarrier_wait(pointer, parity)
+        fence("after_wait", pipe.full_fence)
+    else:
+        _wait_if(lane, only, pointer, parity, pipe.full_fence)
+
+
+def _wait_empty(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
+    if pipe.empty is not None:
+        cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.empty, lane, now), _parity(pipe, now, 0) ^ 1)
+        fence("after_wait", pipe.empty_fence)
+    if pipe.full_by == "tma":
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
 
 
 def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
@@ -161,12 +175,19 @@ def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False
     for pipe in pipes.table:
         if pipe.once != once:
             continue
-        if _is_at(pipe.produce, operation, lane):
-            _signal(pipe.full_by, pipe.full_fence, barrier(pipes, pipe, pipe.full, lane, now))
-        elif (only := _single_lane(pipe.produce, operation, lane)) is not None:
-            _signal_if(lane, only, barrier(pipes, pipe, pipe.full, lane, now))
-        if pipe.empty is not None and pipe.empty_by and _is_at(pipe.release, operation, lane):
-            _signal(pipe.empty_by, pipe.empty_fence, barrier(pipes, pipe, pipe.empty, lane, now))
+        full = (pipe.full_by, pipe.full_fence)
+        _signal_at(pipe.produce, operation, lane, full, barrier(pipes, pipe, pipe.full, lane, now))
+        if pipe.empty is not None and pipe.empty_by is not None:
+            pointer = barrier(pipes, pipe, pipe.empty, lane, now, pipe.distance)
+            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence), pointer)
+
+
+def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str], pointer: Any) -> None:
+    only = _single_lane(place, operation, lane)
+    if only is not None:
+        _signal_if(lane, only, how[0], how[1], pointer)
+    elif _is_at(place, operation, lane):
+        _signal(*how, pointer)
 
 
 def _signal(engine: Engine, fence_kind: str, pointer: Any) -> None:
@@ -181,14 +202,13 @@ def _signal(engine: Engine, fence_kind: str, pointer: Any) -> None:
 
 
 @cute.jit
-def _wait_if(lane: Int32, only: cutlass.Constexpr[int], pointer: cute.Pointer, parity: Int32) -> None:
+def _wait_if(lane: Int32, only: cutlass.Constexpr, pointer: cute.Pointer, parity: Int32, kind: cutlass.Constexpr):
     if lane == only:
         cute.arch.mbarrier_wait(pointer, parity)
+        fence("after_wait", kind)
 
 
 @cute.jit
-def _signal_if(lane: Int32, only: cutlass.Constexpr[int], pointer: cute.Pointer) -> None:
+def _signal_if(lane: Int32, only: cutlass.Constexpr, engine: cutlass.Constexpr, kind: cutlass.Constexpr, pointer: cute.Pointer):
     if lane == only:
-        cute.arch.sync_warp()
-        with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(pointer)
+        _signal(engine, kind, pointer)

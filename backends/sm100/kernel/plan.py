@@ -20,9 +20,7 @@ class Plan:
     """Numbers of a forward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
-    the distance between copies (query tiles, or slots of a ring). registers: role kind -> registers a thread.
-    programs: role kind -> its steps. score_log2: factor from a score value to log2 units, folded into the exponential;
-    pre_scale: whether the raw q . k is multiplied by the softmax scale before the score function sees it.
+    the distance between copies (query tiles, or slots of a ring). programs: role kind -> its steps.
     """
 
     element: Any
@@ -37,11 +35,13 @@ class Plan:
     q_stride: int
     kv_offset: int
     kv_stride: int
+    kv_depth: int
     o_offset: int
     o_stride: int
+    o_depth: int
     stats_offset: int
     barriers_offset: int
-    tensor_pointer_offset: int
+    starts_offset: int
     shared_bytes: int
     s_column: int
     s_stride: int
@@ -51,7 +51,6 @@ class Plan:
     tensor_columns: int
     probability_split: int
     rescale_threshold: float
-    registers: dict[str, int]
     programs: dict[str, tuple[Step, ...]]
 
     @property

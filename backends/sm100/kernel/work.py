@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cutlass
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
 
@@ -51,6 +52,20 @@ class Steps:
     trips: Any
     starts: tuple[Any, ...]
     lengths: tuple[Any, ...]
+
+
+def own_copy(work: Work) -> Work:
+    """The same numbers, through instructions that the compiler may not merge with another role's.
+
+    Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
+    """
+    sizes = work.sizes
+    mine = Sizes(*(_again(value) for value in (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
+    return Work(mine, _again(work.first), _again(work.stride), _again(work.count), work.tensors)
+
+
+def _again(value: Any) -> Int32:
+    return ptx("mov.b32 {$w0}, {$r0};", Int32(value), returns=[Int32])
 
 
 def blocks(plan: Plan, sizes: Sizes) -> Any:

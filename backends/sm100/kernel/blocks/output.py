@@ -21,15 +21,20 @@ LN_2 = math.log(2.0)
 def scale_in_place(plan: Plan, address: Any, factor: Float32) -> None:
     """O *= factor in tensor memory, for this thread's row; the stores are fenced by whoever signals."""
     for column in range(0, plan.width_v, CHUNK):
-        values = list(tensor_memory.load(address + column, CHUNK))
-        for index in range(0, CHUNK, 2):
-            pair = (values[index], values[index + 1])
-            values[index], values[index + 1] = cute.arch.mul_packed_f32x2(pair, (factor, factor))
-        tensor_memory.store(address + column, [_bits(value) for value in values])
+        values = _scaled(address + column, factor)
+        tensor_memory.store(address + column, tensor_memory.words(values))
 
 
-def _bits(value: Float32) -> Int32:
-    return Int32(cutlass._mlir.dialects.llvm.bitcast(Int32.mlir_type, value.ir_value()))
+def _scaled(address: Any, factor: Float32) -> cute.Tensor:
+    """A chunk of this thread's row of O, times `factor`."""
+    values = cute.make_rmem_tensor(CHUNK, Float32)
+    for index, value in enumerate(tensor_memory.load(address, CHUNK)):
+        values[index] = value
+    tensor_memory.wait_loads()
+    for index in range(0, CHUNK, 2):
+        pair = (values[index], values[index + 1])
+        values[index], values[index + 1] = cute.arch.mul_packed_f32x2(pair, (factor, factor))
+    return values
 
 
 def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[Float32, Float32]:
@@ -51,7 +56,7 @@ def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[F
 
 
 def _row_address(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> Any:
-    pipe = find(pipes, "out")
+    pipe = find(pipes, "out", lane)
     copy = lane if pipe.copies else slot(pipe, now)
     return tiles.shared + plan.o_offset + copy * plan.o_stride + thread * plan.row_bytes
 
@@ -68,13 +73,7 @@ def write_shared(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, th
     """The thread's row of O, times `scale`, in the output type."""
     row = _row_address(plan, tiles, pipes, lane, now, thread)
     for column in range(0, plan.width_v, CHUNK):
-        values = cute.make_rmem_tensor(CHUNK, Float32)
-        for index, value in enumerate(tensor_memory.load(address + column, CHUNK)):
-            values[index] = value
-        tensor_memory.wait_loads()
-        for index in range(0, CHUNK, 2):
-            pair = (values[index], values[index + 1])
-            values[index], values[index + 1] = cute.arch.mul_packed_f32x2(pair, (scale, scale))
+        values = _scaled(address + column, scale)
         packed = cute.make_rmem_tensor(CHUNK // 2, Int32)
         narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(CHUNK))
         narrow.store(values.load().to(plan.element))

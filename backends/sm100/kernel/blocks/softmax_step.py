@@ -1,46 +1,89 @@
 """One step of online softmax on a row of scores held in registers (Milakov and Gimelshein; FA4 for the lazy maximum)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
+from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
 from attnspec.backends.sm100.kernel.work import At
-from cutlass import Float32, Int32
+from cutlass import Float32, Int32, Uint32
 
-CHUNK = 32  # columns a tensor memory instruction moves
+CHUNK = WORD  # columns a tensor memory instruction moves
 
 
-def load_scores(plan: Plan, address: Any) -> cute.Tensor:
-    """A row of S, `tile_kv` f32 values, complete when this returns."""
-    s = cute.make_rmem_tensor(plan.tile_kv, Float32)
-    for first in range(0, plan.tile_kv, CHUNK):
+@dataclass(frozen=True)
+class Element:
+    """Where a row of a tile is: its query, its first key, the place of its query tile, and what the row's elements share."""
+
+    q: Any
+    first_key: Any
+    at: At
+    row: Any
+
+    def moved(self, keys: Any) -> "Element":
+        """The same row, some keys on."""
+        return Element(self.q, self.first_key + keys, self.at, self.row)
+
+
+def load_scores(address: Any, count: int) -> cute.Tensor:
+    """`count` f32 values of a row of S, complete when this returns."""
+    s = cute.make_rmem_tensor(count, Float32)
+    for first in range(0, count, CHUNK):
         for index, value in enumerate(tensor_memory.load(address + first, CHUNK)):
             s[first + index] = value
     tensor_memory.wait_loads()
     return s
 
 
-def score(plan: Plan, mods: Mods, s: cute.Tensor, q: Any, first_key: Any, at: At, row: Any) -> None:
-    """Apply the softmax scale and the variant's score function, in place, where they are not folded away."""
-    if mods.scale is None:
-        return
-    scale = mods.scale(at)
-    for index in range(plan.tile_kv):
-        value = s[index] * scale
-        s[index] = value if mods.score is None else mods.score(value, q, first_key + index, at, row)
+def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_partial: bool) -> cute.Tensor:
+    """A row of S, scaled, scored and masked.
+
+    Where an element needs a load of its own, S is first rewritten in tensor memory a chunk at a time: with all of a row at
+    hand the compiler starts all its loads at once, and spills.
+    """
+    reads = mods.score_reads or (is_partial and mods.mask_reads)
+    if reads:
+        _rewrite(plan, mods, address, element, is_partial)
+    s = load_scores(address, plan.tile_kv)
+    if not reads:
+        _finish(mods, s, element, is_partial)
+    return s
 
 
-def mask(plan: Plan, mods: Mods, s: cute.Tensor, q: Any, first_key: Any, at: At, row: Any) -> None:
-    """Put -inf where the key is hidden or beyond the sequence, in place."""
-    for index in range(plan.tile_kv):
-        key = first_key + index
-        visible = key < at.sizes.len_kv
-        if mods.mask is not None:
-            visible = visible & mods.mask(q, key, at, row)
-        s[index] = Float32(cutlass.select_(visible, s[index], -Float32.inf))
+@cute.jit
+def _rewrite(plan: Plan, mods: Mods, address: Int32, element: Element, is_partial: cutlass.Constexpr):
+    for first in cutlass.range(0, plan.tile_kv, CHUNK, unroll=1):
+        s = load_scores(address + first, CHUNK)
+        _finish(mods, s, element.moved(first), is_partial)
+        tensor_memory.store(address + first, tensor_memory.words(s))
+    tensor_memory.wait_stores()
+
+
+def _finish(mods: Mods, s: cute.Tensor, element: Element, is_partial: bool) -> None:
+    """Scale, score and mask, in place, what is not folded away."""
+    if mods.scale is not None:
+        scale = mods.scale(element.at)
+        for index in range(cute.size(s)):
+            value = s[index] * scale
+            key = element.first_key + index
+            s[index] = value if mods.score is None else mods.score(value, element.q, key, element.at, element.row)
+    if is_partial:
+        for first in range(0, cute.size(s), WORD):
+            _mask(mods, s, first, element.moved(first))
+
+
+def _mask(mods: Mods, s: cute.Tensor, first: int, element: Element) -> None:
+    """Put -inf where the key is hidden or beyond the sequence, for the 32 keys from `first`."""
+    visible = keys_below(element.at.sizes.len_kv, element.first_key)
+    if mods.mask is not None:
+        visible = visible & mods.mask(element.q, element.first_key, element.at, element.row)
+    for index in range(WORD):
+        is_visible = (visible & Uint32(1 << index)) != Uint32(0)
+        s[first + index] = Float32(cutlass.select_(is_visible, s[first + index], -Float32.inf))
 
 
 def new_maximum(plan: Plan, mods: Mods, s: cute.Tensor, old: Float32) -> tuple[Float32, Float32]:

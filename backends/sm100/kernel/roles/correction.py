@@ -6,7 +6,7 @@ from attnspec.backends.sm100.kernel.blocks import output, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, query_tile, visit
 from cutlass import Boolean, Float32, Int32
 
 
@@ -17,8 +17,10 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     The factor of a step is known only once S of that step is complete, and the tensor core runs in order, so the products that
     O holds by then are complete too. A work tile without steps has O = 0.
     """
+    work = own_copy(work)
     keys, sizes = mods.keys, work.sizes
     thread = cute.arch.thread_idx()[0] % plan.tile_q
+    tensor = tiles.starts.load()
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
@@ -28,7 +30,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             for lane in range(plan.query_tiles):
                 before(pipes, "rescale", lane, now)
                 factor = (tiles.stats + (lane * 2 * plan.tile_q + thread)).load()
-                address = tensor_memory.warp_address(tiles.tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
+                address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
                 _rescale(plan, address, factor, step > 0)
                 after(pipes, "rescale", lane, now)
         steps += trips
@@ -38,7 +40,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
             own = query_tile(plan, work, at, lane)
             scale, lse = output.normalise(mods, own, stats.load(), (stats + plan.tile_q).load())
-            address = tensor_memory.warp_address(tiles.tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
+            address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
             if trips > 0:
                 before(pipes, "finish", lane, end, once=True)
                 output.write_shared(plan, tiles, pipes, lane, end, thread, address, scale)

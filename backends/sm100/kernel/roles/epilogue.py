@@ -4,13 +4,14 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, visit
+from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, visit
 from cutlass import Int32
 
 
 @cute.jit
 def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
+    work = own_copy(work)
     keys, sizes = mods.keys, work.sizes
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
@@ -28,7 +29,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
 
 def _store(plan: Plan, tiles: Tiles, pipes: Pipes, at, lane: int, now: Now) -> None:
-    pipe = find(pipes, "out")
+    pipe = find(pipes, "out", lane)
     copy = lane if pipe.copies else slot(pipe, now)
     first = copy * (plan.o_stride // plan.box_bytes)
     row = at.q_base // plan.tile_q + lane

@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, visit
+from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, own_copy, visit
 from cutlass import Int32
 
 
@@ -17,6 +17,7 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
     Query tiles come once a work tile, in their place among the first step's operations; work tiles without steps load nothing.
     """
+    work = own_copy(work)
     keys, sizes, program = mods.keys, work.sizes, plan.programs["load"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:

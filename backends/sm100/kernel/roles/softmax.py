@@ -1,13 +1,26 @@
 """The softmax role: a warpgroup for each query tile, a thread for each row."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import softmax_step, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, key_tile, locate, meets, query_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, key_tile, locate, meets, own_copy, query_tile, visit
 from cutlass import Float32, Int32
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A thread's own: its query tile (lane), where its row of S, of P and its statistics are."""
+
+    lane: Any
+    s: Any
+    p: Any
+    stats: Any
 
 
 @cute.jit
@@ -16,12 +29,10 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
     S, scored and masked, becomes P = exp2(S - row maximum) in the 16-bit type, over S itself.
     """
+    work = own_copy(work)
     keys, hidden, row_values, sizes = mods.keys, mods.hidden, mods.row, work.sizes
-    lane = cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
-    thread = cute.arch.thread_idx()[0] % plan.tile_q
-    s_address = tensor_memory.warp_address(tiles.tensor, plan.s_column + lane * plan.s_stride, thread // 32)
-    p_address = tensor_memory.warp_address(tiles.tensor, plan.p_column + lane * plan.s_stride, thread // 32)
-    stats = tiles.stats + lane * (2 * plan.tile_q) + thread
+    place = _find_place(plan, tiles)
+    lane, thread = place.lane, cute.arch.thread_idx()[0] % plan.tile_q
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
@@ -34,30 +45,60 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         row_max, row_sum = -Float32.inf, Float32(0.0)
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
-            first_key = key_tile(run, step) * plan.tile_kv
-            is_partial = meets(plan, sizes, masked, first_key)
-            before(pipes, "load_s", lane, now)
-            s = softmax_step.load_scores(plan, s_address)
-            after(pipes, "load_s", lane, now)
-            softmax_step.score(plan, mods, s, q, first_key, own, row)
-            if is_partial:
-                softmax_step.mask(plan, mods, s, q, first_key, own, row)
-            row_max, factor = softmax_step.new_maximum(plan, mods, s, row_max)
-            before(pipes, "share_scale", lane, now)
-            stats.store(factor)
-            after(pipes, "share_scale", lane, now)
-            shift = softmax_step.shift(mods, row_max)
-            for piece in ("exp_head", "exp_tail"):
-                before(pipes, piece, lane, now)
-                softmax_step.exponentials(plan, mods, s, shift, p_address, piece)
-                after(pipes, piece, lane, now)
-            row_sum = softmax_step.add_row(s, row_sum * factor)
+            key = key_tile(run, step) * plan.tile_kv
+            # Two whole steps, not one with a mask inside a branch: where paths meet, every score wants a second register.
+            element = softmax_step.Element(q, key, own, row)
+            if meets(plan, sizes, masked, key):
+                row_max, row_sum = _step(plan, pipes, mods, place, now, element, True, row_max, row_sum)
+            else:
+                row_max, row_sum = _step(plan, pipes, mods, place, now, element, False, row_max, row_sum)
         steps += trips
-        end = Now(steps, visited, full)
-        before(pipes, "share_row", lane, end)
-        stats.store(row_sum)
-        (stats + plan.tile_q).store(row_max)
-        after(pipes, "share_row", lane, end)
+        _share_row(plan, pipes, place, Now(steps, visited, full), row_max, row_sum)
         visited += 1
         full += Int32(trips > 0)
         tile += work.stride
+
+
+def _find_place(plan: Plan, tiles: Tiles) -> _Place:
+    lane = cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
+    thread = cute.arch.thread_idx()[0] % plan.tile_q
+    tensor = tiles.starts.load()
+    s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)
+    p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.s_stride, thread // 32)
+    return _Place(lane, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread)
+
+
+def _step(
+    plan: Plan,
+    pipes: Pipes,
+    mods: Mods,
+    place: _Place,
+    now: Now,
+    element: softmax_step.Element,
+    is_partial: bool,
+    row_max: Float32,
+    row_sum: Float32,
+) -> tuple[Float32, Float32]:
+    """One step of the row: S to P. Gives the row's maximum and sum."""
+    lane = place.lane
+    before(pipes, "load_s", lane, now)
+    s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
+    after(pipes, "load_s", lane, now)
+    row_max, factor = softmax_step.new_maximum(plan, mods, s, row_max)
+    before(pipes, "share_scale", lane, now)
+    place.stats.store(factor)
+    after(pipes, "share_scale", lane, now)
+    shift = softmax_step.shift(mods, row_max)
+    for piece in ("exp_head", "exp_tail"):
+        before(pipes, piece, lane, now)
+        softmax_step.exponentials(plan, mods, s, shift, place.p, piece)
+        after(pipes, piece, lane, now)
+    return row_max, softmax_step.add_row(s, row_sum * factor)
+
+
+def _share_row(plan: Plan, pipes: Pipes, place: _Place, end: Now, row_max: Float32, row_sum: Float32) -> None:
+    """The row's sum and maximum, for the correction role."""
+    before(pipes, "share_row", place.lane, end)
+    place.stats.store(row_sum)
+    (place.stats + plan.tile_q).store(row_max)
+    after(pipes, "share_row", place.lane, end)

@@ -1,0 +1,88 @@
+"""How sm100 spells expressions: operators where the DSL's mean the same, calls into the kernel library elsewhere."""
+
+from collections.abc import Sequence
+
+from attnspec.backends.expression import USER, Dialect
+from attnspec.backends.source import Names
+
+from attnspec.language.expr import SIZES, Name, Number, Read, Search
+from attnspec.language.spec import Spec
+
+COMPARES = ("<", "<=", "==", "!=", ">=", ">")
+FLOAT_FUNCTIONS = ("exp", "exp2", "log", "tanh", "sigmoid", "sqrt", "rsqrt", "floor")
+LIBRARY = (
+    *(
+        "divide",
+        "remainder",
+        "float_floor_divide",
+        "float_remainder",
+        "minimum",
+        "maximum",
+        "absolute",
+        "choose",
+        "invert",
+        "both",
+    ),
+    *("either", "to_float", "read", "search", *FLOAT_FUNCTIONS),
+    *("all_keys", "keys_at", "keys_below", "keys_where"),
+)
+ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
+PARAMETERS = ("score", "q", "kv")
+
+SPELLINGS = {
+    **{f"{kind} {op}": f"{{}} {op} {{}}" for kind in ("int", "float") for op in ("+", "-", "*", *COMPARES)},
+    **{f"int {op}": f"{{}} {op} {{}}" for op in ("&", "|", "^", "<<", ">>", "//")},
+    **{f"float {name}": f"{name}({{}})" for name in FLOAT_FUNCTIONS},
+    **{f"{kind} min": "minimum({}, {})" for kind in ("int", "float")},
+    **{f"{kind} max": "maximum({}, {})" for kind in ("int", "float")},
+    **{f"{kind} abs": "absolute({})" for kind in ("int", "float")},
+    **{f"{kind} neg": "-{}" for kind in ("int", "float")},
+    **{f"{kind} select": "choose({}, {}, {})" for kind in ("int", "float", "bool")},
+    "int %": "remainder({}, {})",
+    "float /": "divide({}, {})",
+    "float //": "float_floor_divide({}, {})",
+    "float %": "float_remainder({}, {})",
+    "bool not": "invert({})",
+    "bool and": "both({}, {})",
+    "bool or": "either({}, {})",
+    "int to float": "to_float({})",
+}
+
+
+def spell_name(node: Name) -> str:
+    """Score and positions are parameters, sizes and the tile's place attributes of `at`, row values elements of `row`."""
+    if node.name in PARAMETERS:
+        return node.name
+    if node.name.startswith(ROW):
+        return f"row[{node.name.removeprefix(ROW)}]"
+    if node.name == "scale":
+        return "softmax_scale(at)"
+    return f"at.sizes.{node.name}" if node.name in SIZES else f"at.{node.name}"
+
+
+def spell_number(node: Number) -> str:
+    """A literal; infinity by way of the DSL's type."""
+    if node.value in (float("inf"), float("-inf")):
+        return "Float32.inf" if node.value > 0 else "-Float32.inf"
+    return repr(float(node.value) if node.kind == "float" else int(node.value))
+
+
+def attribute_names(spec: Spec) -> dict[str, str]:
+    """The emitted name of each declared tensor, no two alike."""
+    names = Names()
+    return {tensor.name: names.new(tensor.name, USER) for tensor in spec.tensors}
+
+
+def dialect_of(spec: Spec) -> Dialect:
+    """The spelling of a spec's expressions; its tensors are attributes of `at.tensors`."""
+    attributes = attribute_names(spec)
+
+    def spell_read(node: Read, indices: Sequence[str]) -> str:
+        places = indices or ("0",)
+        return f"read({', '.join((f'at.tensors.{attributes[node.tensor]}', *places))})"
+
+    def spell_search(node: Search, operands: Sequence[str]) -> str:
+        prefix = "".join(f"{operand}, " for operand in operands[:-1])
+        return f"search(at.tensors.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, {node.side!r})"
+
+    return Dialect(SPELLINGS, spell_name, spell_number, spell_read, spell_search)

@@ -1,0 +1,90 @@
+"""The variant's own functions: score, mask, sink, scale, and which keys a tile needs."""
+
+import math
+from collections.abc import Sequence
+
+from attnspec.backends.expression import write_values
+from attnspec.backends.sm100.emit.dialect import dialect_of
+from attnspec.backends.sm100.emit.mask import solved_for_key, write_mask
+from attnspec.backends.sm100.emit.rows import hoist
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed, Range
+
+from attnspec.language.expr import Expr, Name, Number, Read, nodes
+from attnspec.language.spec import Spec
+
+LOG2_E = math.log2(math.e)
+SCORE = Name("score", "float")
+
+
+def is_folded(spec: Spec) -> bool:
+    """Whether the exponential's factor takes the softmax scale in: the score is q . k times a positive constant."""
+    return spec.score == SCORE and isinstance(spec.scale, Number) and spec.scale.value > 0
+
+
+def reads_memory(exprs: Sequence[Expr]) -> bool:
+    """Whether expressions of an element, their row values taken out, still read a tensor."""
+    return any(isinstance(at, Read) for expr in exprs for at in nodes(expr))
+
+
+def write_functions(source: Source, analysed: Analysed) -> None:
+    """All functions of the variant, and `MODS`, which hands them to the roles."""
+    spec = analysed.spec
+    _write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
+    purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
+    _write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
+    has_score = spec.score != SCORE
+    exprs = ([spec.score] if has_score else []) + ([solved_for_key(spec.mask)] if spec.mask is not None else [])
+    row, rest = hoist(exprs)
+    _write(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
+    if has_score:
+        _write(source, spec, "new_score", "score, q, kv, at, row", "The score of an element, natural units.", rest[:1])
+    if spec.mask is not None:
+        write_mask(source, spec, rest[-1])
+    if spec.sink is not None:
+        _write(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
+    _write(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
+    _write_mods(source, spec, reads_memory(rest[:1]) if has_score else False, spec.mask is not None and reads_memory(rest[-1:]))
+
+
+def _write_mods(source: Source, spec: Spec, score_reads: bool, mask_reads: bool) -> None:
+    folded = is_folded(spec)
+    factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E
+    source.blank(2)
+    with source.block("MODS = Mods("):
+        source.line("keys=seen_keys,")
+        source.line("hidden=hidden_keys,")
+        source.line("row=row_values,")
+        source.line(f"score={'new_score' if spec.score != SCORE else None},")
+        source.line(f"mask={'visible_keys' if spec.mask is not None else None},")
+        source.line(f"sink={'sink_score' if spec.sink is not None else None},")
+        source.line(f"scale={None if folded else 'softmax_scale'},")
+        source.line(f"to_log2={factor!r},")
+        source.line(f"score_reads={score_reads},")
+        source.line(f"mask_reads={mask_reads},")
+    source.line(")")
+
+
+def _write(
+    source: Source, spec: Spec, name: str, parameters: str, purpose: str, exprs: Sequence[Expr], is_tuple: bool = False
+) -> None:
+    """One function that returns the values of expressions."""
+    source.blank(2)
+    with source.block(f"def {name}({parameters}):"):
+        source.docstring(purpose)
+        texts = write_values(source, dialect_of(spec), exprs)
+        source.line(f"return ({''.join(f'{text}, ' for text in texts).rstrip()})" if is_tuple else f"return {texts[0]}")
+
+
+def _write_ranges(source: Source, spec: Spec, name: str, purpose: str, ranges: Sequence[Range]) -> None:
+    """One function that returns a tuple of pairs, with each range's reason."""
+    source.blank(2)
+    with source.block(f"def {name}(at):"):
+        source.docstring(purpose)
+        for number, found in enumerate(ranges, 1):
+            source.comment(f"{number}: {found.reason}")
+        edges = write_values(source, dialect_of(spec), [edge for found in ranges for edge in (found.first, found.last)])
+        with source.block("return ("):
+            for first, last in zip(edges[::2], edges[1::2], strict=True):
+                source.line(f"(Int32({first}), Int32({last})),")
+        source.line(")")

@@ -1,0 +1,125 @@
+"""The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
+
+from collections.abc import Sequence
+
+from attnspec.backends.sm100.emit.dialect import attribute_names
+from attnspec.backends.source import Source
+from attnspec.lowering.schedule.schedule import Role, Schedule
+
+from attnspec.language.spec import Spec
+
+WARPGROUP = 4  # warps that share one setmaxnreg
+IDLE = "idle"
+
+
+def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
+    """`forward_kernel` and `forward`."""
+    _write_device(source, schedule, spec)
+    _write_host(source, spec)
+
+
+def _tensor_names(spec: Spec) -> list[str]:
+    return list(attribute_names(spec).values())
+
+
+def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
+    atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
+    tensors = "".join(f", {name}: cute.Tensor" for name in _tensor_names(spec))
+    source.blank(2)
+    source.line("@cute.kernel")
+    with source.block(f"def forward_kernel({atoms}, lse: cute.Tensor{tensors}, sizes: tuple, tiles_in_all: Int32, ctas: Int32):"):
+        source.docstring("One CTA: storage, barriers, then a role for each warp.")
+        source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
+        source.line("shared = cutlass.utils.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
+        source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
+        source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
+        allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
+        source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
+        _write_bundles(source, spec)
+        _write_dispatch(source, schedule)
+        source.line(f"tear_down(PLAN, starts, warp, {allocator})")
+
+
+def _write_bundles(source: Source, spec: Spec) -> None:
+    with source.block("tiles = Tiles("):
+        for name, offset, stride, depth in (
+            ("q", "q_offset", "q_stride", "query_tiles"),
+            ("k", "kv_offset", "kv_stride", "kv_depth"),
+            ("v", "kv_offset", "kv_stride", "kv_depth"),
+            ("o", "o_offset", "o_stride", "o_depth"),
+        ):
+            count = f"PLAN.{depth} * PLAN.{stride} // PLAN.box_bytes"
+            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}),")
+        source.line("lse=lse,")
+        source.line("shared=shared.toint(),")
+        source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32),")
+        source.line("starts=starts,")
+    source.line(")")
+    names = ", ".join(f"{name}={name}" for name in _tensor_names(spec))
+    source.line(f"tensors = SimpleNamespace({names})")
+    source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, tensors)")
+
+
+def _write_dispatch(source: Source, schedule: Schedule) -> None:
+    """An `if` for each warpgroup, its registers, and inside a line for each role."""
+    groups = _warpgroups(schedule.roles)
+    average = 65536 // schedule.threads
+    for index, (last, roles) in enumerate(groups):
+        word = "if" if index == 0 else "elif"
+        header = f"{word} warp < {last}:" if index < len(groups) - 1 else "else:"
+        with source.block(header):
+            registers = roles[0].registers
+            change = "increase" if registers > average else "decrease"
+            source.line(f"cute.arch.setmaxregister_{change}({registers})")
+            _write_roles(source, roles)
+
+
+def _write_roles(source: Source, roles: Sequence[Role]) -> None:
+    kinds = list(dict.fromkeys(role.kind for role in roles if role.kind != IDLE))
+    if len(kinds) == 1:
+        source.line(_call(kinds[0]))
+        return
+    for index, role in enumerate(role for role in roles if role.kind != IDLE):
+        with source.block(f"{'if' if index == 0 else 'elif'} warp == {role.warps[0]}:"):
+            source.line(_call(role.kind))
+
+
+def _call(kind: str) -> str:
+    return f"{kind}(PLAN, tiles, pipes, work, MODS)"
+
+
+def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
+    """(first warp after the group, its roles): roles of one kind together, and the roles that share a warpgroup."""
+    groups: list[tuple[int, list[Role]]] = []
+    for role in sorted(roles, key=lambda role: role.warps[0]):
+        end = role.warps[-1] + 1
+        last = groups[-1] if groups else None
+        shares = last is not None and (last[1][-1].kind == role.kind or role.warps[0] % WARPGROUP)
+        if last is not None and shares:
+            groups[-1] = (end, [*last[1], role])
+        else:
+            groups.append((end, [role]))
+    return groups
+
+
+def _write_host(source: Source, spec: Spec) -> None:
+    tensors = "".join(f", {name}: cute.Tensor" for name in _tensor_names(spec))
+    values = "".join(f", {name}" for name in _tensor_names(spec))
+    source.blank(2)
+    source.line("@cute.jit")
+    head = "q: cute.Tensor, k: cute.Tensor, v: cute.Tensor, out: cute.Tensor, lse: cute.Tensor"
+    with source.block(f"def forward({head}{tensors}, processors: Int32, stream: cuda.CUstream):"):
+        source.docstring(
+            "Launch on `stream`, a CTA for each of `processors` multiprocessors at most.",
+            "",
+            "q, out: (batch, len_q, heads, width); k, v: (batch, len_kv, kv_heads, width); lse: (batch, heads, len_q), f32.",
+        )
+        for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
+            source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {tensor})")
+        source.line("sizes = (q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1])")
+        source.line("tiles_in_all = count(PLAN, Sizes(*sizes))")
+        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
+        source.line(f"launched = forward_kernel({atoms}, lse{values}, sizes, tiles_in_all, ctas)")
+        source.line("block = [PLAN.threads, 1, 1]")
+        source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")

@@ -1,0 +1,42 @@
+"""Facts of a compiled variant in JSON types: what a launch passes, and what the schedule promises."""
+
+from typing import Any
+
+from attnspec.backends.sm100.emit.dialect import attribute_names
+from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.schedule.schedule import Schedule
+
+from attnspec.language.show import show
+from attnspec.language.spec import Spec
+
+
+def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> dict[str, Any]:
+    """Name, spec, constants, arguments of `forward`, and the schedule's resources."""
+    spec = analysed.spec
+    return {
+        "name": spec.name,
+        "architecture": architecture,
+        "spec": show(spec),
+        "constants": {constant.name: constant.value for constant in spec.constants},
+        "arguments": arguments_of(spec),
+        "threads": schedule.threads,
+        "shared_bytes": schedule.shared_bytes,
+        "tensor_columns": schedule.tensor_columns,
+        "barriers": barrier_count(schedule),
+        "roles": {role.name: {"warps": list(role.warps), "registers": role.registers} for role in schedule.roles},
+    }
+
+
+def arguments_of(spec: Spec) -> list[dict[str, Any]]:
+    """Tensors that `forward` takes, in order. width: length of the last axis where the spec fixes it."""
+    width, width_v = spec.head_dim, spec.head_dim_v
+    given = [("q", width), ("k", width), ("v", width_v), ("out", width_v)]
+    rows: list[dict[str, Any]] = [{"name": name, "dtype": spec.dtype, "rank": 4, "width": size} for name, size in given]
+    rows.append({"name": "lse", "dtype": "f32", "rank": 3, "width": None})
+    names = attribute_names(spec)
+    rows += [
+        {"name": names[tensor.name], "dtype": tensor.dtype, "rank": max(1, len(tensor.shape)), "width": None}
+        for tensor in spec.tensors
+    ]
+    return rows

@@ -1,0 +1,108 @@
+"""The mask as 32-bit words, a bit a key: one word operation does the work of 32 elements.
+
+A comparison of the key's position with a value of the row is a word in closed form; `and`, `or`, `not` act on words; what is
+left (elements of tensors, remainders) is evaluated key by key and gathered into a word, so that one condition at a time is alive.
+"""
+
+from attnspec.backends.expression import write_values
+from attnspec.backends.sm100.emit.dialect import dialect_of
+from attnspec.backends.source import Names, Source
+
+from attnspec.language.expr import Binary, Compare, CompareOp, Expr, Logic, Name, Number, Unary, names
+from attnspec.language.spec import Spec
+
+KEY = Name("kv", "int")
+MIRROR: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+WORDS = {"<": "keys_below({}, first)", ">=": "~keys_below({}, first)", "==": "keys_at({}, first)", "!=": "~keys_at({}, first)"}
+
+
+def solved_for_key(mask: Expr) -> Expr:
+    """The mask with comparisons turned into `kv < bound`, `kv >= bound`, `kv == bound` or `kv != bound` where they can be.
+
+    Bounds without the key are then values of the row, computed once.
+    """
+    match mask:
+        case Logic(op=op, left=left, right=right):
+            return Logic(op, solved_for_key(left), solved_for_key(right), mask.span, mask.label)
+        case Unary(op="not", operand=operand):
+            return Unary("not", solved_for_key(operand), "bool", mask.span, mask.label)
+        case Compare(op=op, left=left, right=right) if left.kind == "int":
+            found = _solve(left, right, op) or _solve(right, left, MIRROR[op])
+            return _bounded(mask, *found) if found else mask
+    return mask
+
+
+def _solve(side: Expr, other: Expr, op: CompareOp) -> tuple[CompareOp, Expr] | None:
+    """`side op other` as (op, bound) of the key: what is added to the key moves across. None if the key does not stand alone.
+
+    Sums that fit 32 bits on one side of a comparison fit on the other: positions are below 2^30 (see `limits` of the language).
+    """
+    if "kv" in names(other):
+        return None
+    match side:
+        case Name(name="kv"):
+            return op, other
+        case Binary(op="+", left=left, right=right):
+            key, rest = (left, right) if "kv" in names(left) else (right, left)
+            return _solve(key, Binary("-", other, rest, "int"), op) if "kv" not in names(rest) else None
+        case Binary(op="-", left=left, right=right) if "kv" not in names(right):
+            return _solve(left, Binary("+", other, right, "int"), op)
+        case Binary(op="-", left=left, right=right) if "kv" not in names(left):
+            return _solve(right, Binary("-", left, other, "int"), MIRROR[op])
+    return None
+
+
+def _bounded(at: Compare, op: CompareOp, bound: Expr) -> Expr:
+    if op in ("<=", ">"):
+        op, bound = ("<" if op == "<=" else ">="), _next(bound)
+    return Compare(op, KEY, bound, at.span, at.label)
+
+
+def _next(bound: Expr) -> Expr:
+    if isinstance(bound, Number):
+        return Number(int(bound.value) + 1, "int")
+    return Binary("+", bound, Number(1, "int"), "int")
+
+
+def write_mask(source: Source, spec: Spec, mask: Expr) -> None:
+    """`visible_keys(q, first, at, row)` of a mask solved for the key, its row values hoisted."""
+    source.blank(2)
+    with source.block("def visible_keys(q, first, at, row):"):
+        source.docstring("Bit i tells whether the query sees key first + i, for 32 keys.")
+        source.line(f"return {_Words(source, spec).word(mask)}")
+
+
+class _Words:
+    """Writes a line for each atom of a mask, once, and spells the whole as word operations on their names."""
+
+    def __init__(self, source: Source, spec: Spec) -> None:
+        self.source, self.spec = source, spec
+        self.done: dict[Expr, str] = {}
+
+    def word(self, at: Expr) -> str:
+        """Text of the word of a boolean expression, fit to be an operand."""
+        if "kv" in names(at):
+            match at:
+                case Logic(op=op, left=left, right=right):
+                    return f"({self.word(left)} {'&' if op == 'and' else '|'} {self.word(right)})"
+                case Unary(op="not", operand=operand):
+                    return f"~{self.word(operand)}"
+        if at not in self.done:
+            name = f"keys{len(self.done)}"
+            self.source.line(f"{name} = {self._atom(at, name)}", at.span)
+            self.done[at] = name
+        return self.done[at]
+
+    def _atom(self, at: Expr, name: str) -> str:
+        if "kv" not in names(at):
+            return f"all_keys({self._value(at)})"
+        if isinstance(at, Compare) and at.left == KEY and "kv" not in names(at.right) and at.op in WORDS:
+            return WORDS[at.op].format(self._value(at.right))
+        with self.source.block(f"def is_in_{name}(kv):"):
+            self.source.line(f"return {self._value(at)}")
+        return f"keys_where(is_in_{name}, first)"
+
+    def _value(self, value: Expr) -> str:
+        taken = Names()
+        taken.taken.update(self.done.values())
+        return write_values(self.source, dialect_of(self.spec), [value], taken)[0]

@@ -1,0 +1,51 @@
+"""The emitted module: everything of one forward kernel that is the variant's own, over the kernel library."""
+
+from attnspec.backends.emitted import Module
+from attnspec.backends.sm100.emit.dialect import LIBRARY
+from attnspec.backends.sm100.emit.functions import write_functions
+from attnspec.backends.sm100.emit.header import write_header
+from attnspec.backends.sm100.emit.kernel import IDLE, write_kernel
+from attnspec.backends.sm100.emit.pipes import write_pipes
+from attnspec.backends.sm100.emit.plan import write_plan
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.schedule.schedule import Schedule
+
+KERNEL = "attnspec.backends.sm100.kernel"
+
+
+def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
+    """The text of `forward.py`, with the span of each line that has one."""
+    source = Source()
+    write_header(source, analysed.spec, schedule)
+    body = Source()
+    write_functions(body, analysed)
+    _write_imports(source, schedule, str(body))
+    source.blank()
+    write_plan(source, schedule, analysed.spec.dtype)
+    source.blank()
+    write_pipes(source, schedule)
+    write_functions(source, analysed)
+    write_kernel(source, schedule, analysed.spec)
+    return Module("forward", str(source), source.spans)
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
+    """What the module needs, and the roles it uses, no others."""
+    source.line("from types import SimpleNamespace")
+    source.blank()
+    source.line("import cuda.bindings.driver as cuda")
+    source.line("import cutlass")
+    source.line("import cutlass.cute as cute")
+    source.line(f"from {KERNEL} import host")
+    used = [name for name in LIBRARY if f"{name}(" in functions]
+    if used:
+        source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
+    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+    source.line(f"from {KERNEL}.bundles import Mods, Tiles")
+    source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
+    source.line(f"from {KERNEL}.plan import Plan, Step")
+    for kind in sorted({role.kind for role in schedule.roles} - {IDLE}):
+        source.line(f"from {KERNEL}.roles.{kind} import {kind}")
+    source.line(f"from {KERNEL}.work import Sizes, Work, count")
+    source.line("from cutlass import Float32, Int32, Int64")

@@ -1,0 +1,71 @@
+"""The `PLAN` literal: every number of the schedule that the kernel library needs."""
+
+from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.backends.source import Source
+from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
+
+ELEMENTS = {"bf16": "cutlass.BFloat16", "fp16": "cutlass.Float16"}
+BARRIER_BYTES = 8  # an mbarrier; the barriers follow the last buffer, and two words for the address starts follow them
+PROGRAMS = ("load", "mma")  # roles whose order of operations is the schedule's to say
+
+
+def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
+    """`PLAN = Plan(...)`, a line a fact or two."""
+    with source.block("PLAN = Plan("):
+        source.line(f"element={ELEMENTS[dtype]},")
+        for name, value in plan_facts(schedule).items():
+            source.line(f"{name}={value},")
+        _write_programs(source, schedule)
+    source.line(")")
+
+
+def plan_facts(schedule: Schedule) -> dict[str, object]:
+    """The plain numbers of the plan, in the order of `Plan`'s fields."""
+    flow, choices = schedule.dataflow, schedule.choices
+    place, count = schedule.placement, barrier_count(schedule)
+    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    return {
+        "tile_q": flow.tile_q,
+        "tile_kv": flow.tile_kv,
+        "query_tiles": flow.query_tiles,
+        "head_dim": schedule.head_dim,
+        "head_dim_v": schedule.head_dim_v,
+        "threads": schedule.threads,
+        "barriers": count,
+        "q_offset": place("q").offset,
+        "q_stride": place("q").size,
+        "kv_offset": place("kv").offset,
+        "kv_stride": place("kv").size,
+        "kv_depth": place("kv").depth,
+        "o_offset": place("o_out").offset,
+        "o_stride": place("o_out").size,
+        "o_depth": place("o_out").depth,
+        "stats_offset": place("stats").offset,
+        "barriers_offset": barriers,
+        "starts_offset": barriers + BARRIER_BYTES * count,
+        "shared_bytes": schedule.shared_bytes,
+        "s_column": place("s").offset,
+        "s_stride": place("s").start(1) - place("s").start(0),
+        "p_column": place("p").offset,
+        "o_column": place("o").offset,
+        "o_column_stride": place("o").start(1) - place("o").start(0),
+        "tensor_columns": schedule.tensor_columns,
+        "probability_split": choices.probability_split,
+        "rescale_threshold": choices.rescale_threshold,
+    }
+
+
+def _write_programs(source: Source, schedule: Schedule) -> None:
+    with source.block("programs={"):
+        for role in schedule.roles:
+            if role.kind in PROGRAMS:
+                with source.block(f"{role.kind!r}: ("):
+                    for step in role.program:
+                        source.line(_step(schedule, step))
+                source.line("),")
+    source.line("},")
+
+
+def _step(schedule: Schedule, step: ProgramStep) -> str:
+    operation = schedule.dataflow.operation(step.operation)
+    return f"Step({operation.kind!r}, {operation.query_tile}, {step.stage}),"

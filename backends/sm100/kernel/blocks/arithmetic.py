@@ -1,0 +1,181 @@
+"""The language's arithmetic on scalars of the DSL, where the DSL's own differs or has no name for it."""
+
+import math
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from cutlass import Boolean, Float32, Int32, Int64, Uint32
+
+LOG2_E = math.log2(math.e)
+WORD = 32  # keys in a mask word
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """Floor modulus; the DSL's `%` keeps the sign of the dividend."""
+    if isinstance(right, int) and right > 0 and right & (right - 1) == 0:
+        return left & (right - 1)
+    return left - (left // right) * right
+
+
+def divide(left: Any, right: Any) -> Float32:
+    """Quotient; by a constant, a product with its reciprocal (a rounding more, an eighth of the instructions)."""
+    if isinstance(right, int | float):
+        return Float32(left) * (1.0 / float(right))
+    return Float32(left) / Float32(right)
+
+
+def float_floor_divide(left: Any, right: Any) -> Float32:
+    """Quotient rounded down, as a float."""
+    return cute.math.floor(Float32(left) / Float32(right))
+
+
+def float_remainder(left: Any, right: Any) -> Float32:
+    """Floor modulus of floats."""
+    return Float32(left) - float_floor_divide(left, right) * Float32(right)
+
+
+def minimum(left: Any, right: Any) -> Any:
+    """Smaller of two ints or floats; NaN if either is."""
+    if isinstance(left, Float32) or isinstance(right, Float32):
+        return cute.arch.fmin(left, right, nan=True)
+    return cutlass.min(left, right)
+
+
+def maximum(left: Any, right: Any) -> Any:
+    """Larger of two ints or floats; NaN if either is."""
+    if isinstance(left, Float32) or isinstance(right, Float32):
+        return cute.arch.fmax(left, right, nan=True)
+    return cutlass.max(left, right)
+
+
+def absolute(value: Any) -> Any:
+    """Absolute value of an int or a float."""
+    if isinstance(value, Float32):
+        return cute.math.absf(value)
+    return cutlass.max(value, -value)
+
+
+def choose(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """One of two values of one kind; both have been computed."""
+    if isinstance(condition, bool):
+        return if_true if condition else if_false
+    kind = next((type(value) for value in (if_true, if_false) if isinstance(value, Float32 | Int32 | Boolean)), None)
+    if kind is None:
+        kind = {bool: Boolean, int: Int32, float: Float32}[type(if_true)]
+    return kind(cutlass.select_(Boolean(condition), kind(if_true), kind(if_false)))
+
+
+def invert(value: Any) -> Any:
+    """Logical not."""
+    return not value if isinstance(value, bool) else Boolean(value) == Boolean(False)
+
+
+def both(left: Any, right: Any) -> Any:
+    """Logical and; both have been computed."""
+    return Boolean(left) & Boolean(right)
+
+
+def either(left: Any, right: Any) -> Any:
+    """Logical or; both have been computed."""
+    return Boolean(left) | Boolean(right)
+
+
+def to_float(value: Any) -> Float32:
+    """An int as a float."""
+    return Float32(Int32(value))
+
+
+def floor(value: Any) -> Int32:
+    """Largest int not above; saturates, NaN gives 0 (PTX ISA, cvt.rmi.s32.f32)."""
+    return Int32(cute.math.floor(Float32(value)))
+
+
+def exp(value: Any) -> Float32:
+    """e^x by ex2.approx."""
+    return cute.arch.exp2(Float32(value) * LOG2_E)
+
+
+def exp2(value: Any) -> Float32:
+    """2^x by ex2.approx."""
+    return cute.arch.exp2(Float32(value))
+
+
+def log(value: Any) -> Float32:
+    """Natural logarithm by lg2.approx."""
+    return cute.math.log(Float32(value), fastmath=True)
+
+
+def tanh(value: Any) -> Float32:
+    """Hyperbolic tangent by tanh.approx, relative error below 2^-11 (PTX ISA)."""
+    return cute.math.tanh(Float32(value), fastmath=True)
+
+
+def sigmoid(value: Any) -> Float32:
+    """Logistic function, (1 + tanh(x / 2)) / 2."""
+    return tanh(Float32(value) * 0.5) * 0.5 + 0.5
+
+
+def sqrt(value: Any) -> Float32:
+    """Square root."""
+    return cute.math.sqrt(Float32(value), fastmath=True)
+
+
+def rsqrt(value: Any) -> Float32:
+    """Reciprocal square root by rsqrt.approx."""
+    return cute.math.rsqrt(Float32(value), fastmath=True)
+
+
+def read(tensor: cute.Tensor, *indices: Any) -> Any:
+    """An element of a variant's tensor as float or int; indices are kept inside it, the address is 64-bit.
+
+    Rows and keys of a tile that lie beyond the sequence read the last element: what they give is masked or never stored.
+    """
+    offset: Any = Int64(0)
+    for axis, index in enumerate(indices):
+        inside = cutlass.max(cutlass.min(Int32(index), tensor.shape[axis] - 1), Int32(0))
+        offset = offset + Int64(inside) * Int64(tensor.stride[axis])
+    value = (tensor.iterator + offset).load()
+    return Float32(value) if tensor.element_type.is_float else Int32(value)
+
+
+def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str) -> Int32:
+    """Elements of a sorted row that are below `value` (side "left") or at most `value` ("right"): binary search."""
+    return _search(tensor, prefix, Int32(value), Int32(side == "right"))
+
+
+@cute.jit
+def _search(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: Int32) -> Int32:
+    first, last = Int32(0), Int32(tensor.shape[len(prefix)])
+    while first < last:
+        middle = (first + last) // 2
+        is_before = read(tensor, *prefix, middle) < value + inclusive
+        first = Int32(cutlass.select_(is_before, middle + 1, first))
+        last = Int32(cutlass.select_(is_before, last, middle))
+    return first
+
+
+def keys_below(bound: Any, first: Any) -> Uint32:
+    """Word of the keys first, first + 1, ... (32 of them) that are below `bound`."""
+    count = cutlass.max(cutlass.min(Int32(bound) - first, WORD), 0)
+    # A shift by 32 gives 0 in PTX (shl.b32 clamps), where LLVM's own leaves the result open.
+    return ~ptx("shl.b32 {$w0}, {$r0}, {$r1};", Uint32(0xFFFFFFFF), Uint32(count), returns=[Uint32])
+
+
+def keys_at(place: Any, first: Any) -> Uint32:
+    """Word of the one key at `place`, if it is among the 32."""
+    return keys_below(Int32(place) + 1, first) & ~keys_below(place, first)
+
+
+def all_keys(condition: Any) -> Uint32:
+    """Word of all keys, or of none."""
+    return Uint32(choose(condition, -1, 0))
+
+
+def keys_where(condition: Any, first: Any) -> Uint32:
+    """Word of the keys for which a function of the key's position holds."""
+    word = Uint32(0)
+    for index in range(WORD):
+        word = word | Uint32(choose(condition(first + index), 1 << index, 0))
+    return word

@@ -1,0 +1,31 @@
+"""What a CTA does before its roles start and after they end."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks import tensor_core, tensor_memory
+from attnspec.backends.sm100.kernel.pipes import Pipes, init
+from attnspec.backends.sm100.kernel.plan import Plan
+from cutlass import Int32
+
+
+@cute.jit
+def set_up(plan: Plan, pipes: Pipes, shared: Any, starts: Any, warp: Int32, allocator: cutlass.Constexpr[int]):
+    """Barriers initialised, tensor memory taken by warp `allocator`, and all threads told. Its address is in the first word of `starts`."""
+    if warp == 0:
+        with cute.arch.elect_one():
+            init(pipes, plan.query_tiles)
+        cute.arch.mbarrier_init_fence()
+    if warp == allocator:
+        (starts + 1).store(tensor_core.descriptor_start(shared.toint()))
+        tensor_memory.allocate(starts, plan.tensor_columns)
+    cute.arch.sync_threads()
+
+
+@cute.jit
+def tear_down(plan: Plan, starts: Any, warp: Int32, allocator: cutlass.Constexpr[int]):
+    """Tensor memory given back, once no role uses it."""
+    cute.arch.sync_threads()
+    if warp == allocator:
+        tensor_memory.release(starts.load(), plan.tensor_columns)
