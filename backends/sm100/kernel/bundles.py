@@ -21,8 +21,9 @@ class Box:
 class Tiles:
     """Memory of a kernel. shared: Int32 address of dynamic shared memory.
 
-    stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum. starts: pointer to two words, the start
-    of tensor memory and that of shared memory in 16-byte units, where each role reads them (held from the start, they would spill).
+    stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum.
+    starts: pointer to two words, the start of tensor memory and that of shared memory in 16-byte units; each role reads them
+    for itself, since held from the kernel's beginning they spill.
     """
 
     q: Box
@@ -41,9 +42,10 @@ class Mods:
 
     keys(at): ranges [first, last) of keys that a work tile sees. hidden(at): ranges in which a query tile has masked elements.
     row(q, at): values of one row, computed once. score(score, q, kv, at, row): the new score, or None if unchanged.
-    mask(q, first, at, row): word of the 32 keys from `first` that are visible, or None. sink(at): logit that joins the denominator, or None.
-    scale(at): softmax scale. to_log2: factor from what `score` gives (or from raw q . k, if score is None and the scale is
-    a positive constant) to log2 units. score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
+    mask(q, first, at, row): word of the 32 keys from `first` that are visible, or None. sink(at): logit that joins the
+    denominator, or None. scale(at): softmax scale, or None where it is folded into to_log2.
+    to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
+    score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
     """
 
     keys: Callable[..., Any]

@@ -12,7 +12,7 @@ from cutlass import Int32
 
 @cute.jit
 def set_up(plan: Plan, pipes: Pipes, shared: Any, starts: Any, warp: Int32, allocator: cutlass.Constexpr[int]):
-    """Barriers initialised, tensor memory taken by warp `allocator`, and all threads told. Its address is in the first word of `starts`."""
+    """Barriers initialised, tensor memory taken by warp `allocator` (its address in the first word of `starts`), all told."""
     if warp == 0:
         with cute.arch.elect_one():
             init(pipes, plan.query_tiles)

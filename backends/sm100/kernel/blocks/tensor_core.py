@@ -70,7 +70,7 @@ def _issue(d: Any, a: Any, b: Any, code: int, steps: list[tuple[int, int]], halv
 
 
 def query_key(d: Any, q: Any, k: Any, width: int, rows: tuple[int, int], code: int) -> None:
-    """S = Q K^T. q, k: starts of the tiles, in 16-byte units; rows: of the q and k tiles; width: head dimension, a multiple of 16."""
+    """S = Q K^T. q, k: starts of the tiles, in 16-byte units; rows: of the q and k tiles; width: head dimension, padded to 16."""
     steps = [(k_major_offset(step, rows[0]) >> 4, k_major_offset(step, rows[1]) >> 4) for step in range(width // K_STEP)]
     fixed, upper = upper_half(0)
     _issue(d, q | fixed, k | fixed, code, steps, [upper, upper], Int32(0))

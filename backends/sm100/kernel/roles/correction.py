@@ -27,7 +27,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         trips = visit(plan, sizes, keys(at)).trips
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
-            for lane in range(plan.query_tiles):
+            for lane in cutlass.range_constexpr(plan.query_tiles):
                 before(pipes, "rescale", lane, now)
                 factor = (tiles.stats + (lane * 2 * plan.tile_q + thread)).load()
                 address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
@@ -35,7 +35,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
                 after(pipes, "rescale", lane, now)
         steps += trips
         end = Now(steps, visited, full)
-        for lane in range(plan.query_tiles):
+        for lane in cutlass.range_constexpr(plan.query_tiles):
             before(pipes, "finish", lane, end)
             stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
             own = query_tile(plan, work, at, lane)
@@ -58,6 +58,6 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 @cute.jit
 def _rescale(plan: Plan, address: Int32, factor: Float32, has_product: Boolean):
     """O of this warp's rows times each row's factor, unless no row of the warp needs it."""
-    if has_product:
+    if has_product:  # noqa: SIM102 the vote needs all lanes, and must not be taken where there is nothing to rescale
         if cute.arch.vote_any_sync(factor < Float32(1.0)):
             output.scale_in_place(plan, address, factor)

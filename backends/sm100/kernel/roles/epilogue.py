@@ -1,5 +1,6 @@
 """The epilogue role: one warp that stores finished output tiles."""
 
+import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
@@ -17,7 +18,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     while tile < work.count:
         at = locate(plan, work, tile)
         now = Now(steps, visited, full)
-        for lane in range(plan.query_tiles):
+        for lane in cutlass.range_constexpr(plan.query_tiles):
             before(pipes, "store_o", lane, now)
             _store(plan, tiles, pipes, at, lane, now)
             after(pipes, "store_o", lane, now)
