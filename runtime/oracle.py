@@ -123,11 +123,12 @@ def solve_sequence(spec: Spec, part: Portion, tensors: Mapping[str, NDArray], up
         seen = masked != -np.inf
         sink = None if spec.sink is None else evaluate(spec.sink, given, tensors, learned)
         probability, lse, sink_probability = softmax(masked, sink)
-        out = probability @ v
+        probability = np.where(seen, probability, 0.0)
+        out = product(probability, seen, v)
         slack = np.abs(scale.value) * (np.abs(part.q) @ np.abs(k).swapaxes(1, 2)) * np.abs(score.slopes.get(SCORE, 0.0))
         size = np.where(seen, slack + np.abs(np.where(seen, masked, 0.0)), 0.0)
-        largest = float(np.nan_to_num(size).max(initial=0.0))
-        magnitude = Results(probability @ np.abs(v), 1.0 + np.abs(np.where(np.isinf(lse), 0.0, lse)), {})
+        largest = float(size[np.isfinite(size)].max(initial=0.0))
+        magnitude = Results(product(probability, seen, np.abs(v)), 1.0 + np.abs(np.where(np.isinf(lse), 0.0, lse)), {})
         exact = Results(out, lse, {})
         if upstream is not None:
             state = Backward(part, given, k, v, group, np.asarray(scale.value), score, seen, probability, sink_probability, sink)
@@ -146,6 +147,13 @@ def softmax(score: Floats, sink: Dual | None) -> tuple[Floats, Floats, Floats]:
     total = weight.sum(-1) + sink_weight
     safe = np.where(total == 0, 1.0, total)
     return weight / safe[..., None], shift + np.log(total), sink_weight / safe
+
+
+def product(weight: Floats, seen: NDArray[np.bool_], value: Floats) -> Floats:
+    """weight @ value over the pairs seen: a pair that is not seen adds nothing, be the value NaN or infinite."""
+    if np.isfinite(value).all():
+        return weight @ value
+    return np.where(seen[..., None], weight[..., None] * value[:, None], 0.0).sum(2)
 
 
 @dataclass(frozen=True)
@@ -184,10 +192,11 @@ def gradients(
     # A masked pair adds nothing, whatever its slope (0 * inf would be NaN).
     dscore = np.where(state.seen, p * (dp + given[..., None]), 0.0)
     draw = np.where(state.seen, dscore * size(np.asarray(state.score.slopes.get(SCORE, 0.0))), 0.0) * size(state.scale)
+    turned = state.seen.swapaxes(1, 2)
     fold = (len(state.part.k), state.group)
-    results.gradients["q"] = draw @ k
-    results.gradients["k"] = (draw.swapaxes(1, 2) @ q).reshape(*fold, *k.shape[1:]).sum(1)
-    results.gradients["v"] = (p.swapaxes(1, 2) @ dout).reshape(*fold, *v.shape[1:]).sum(1)
+    results.gradients["q"] = product(draw, state.seen, k)
+    results.gradients["k"] = product(draw.swapaxes(1, 2), turned, q).reshape(*fold, *k.shape[1:]).sum(1)
+    results.gradients["v"] = product(p.swapaxes(1, 2), turned, dout).reshape(*fold, *v.shape[1:]).sum(1)
     totals = {name: np.zeros(tensors[name].shape) for name in learned}
     for seed, slope in state.score.slopes.items():
         if isinstance(seed, Read):
