@@ -19,9 +19,9 @@ TRIPS = (2, 0, 1, 3, 2)  # tiles without steps, with one, with several: every bo
 def add_barriers(dataflow: Dataflow, roles: Sequence[Role], depths: dict[str, int]) -> tuple[Channel, ...]:
     """The channels of a graph. depths: copies of each shared or tensor buffer, all query tiles together."""
     trips = (*TRIPS, max(depths.values()) + 2)  # and one in which every ring comes round, with no boundary to help
-    draft = _Draft(dataflow, tuple(roles), depths, trips)
-    channels = draft.merge([value for value in dataflow.values if draft.crosses(value)])
-    return draft.drop_empties(draft.join_rings(draft.drop_implied(channels)))
+    wiring = _Wiring(dataflow, tuple(roles), depths, trips)
+    channels = wiring.merge([value for value in dataflow.values if wiring.crosses(value)])
+    return wiring.drop_empties(wiring.join_rings(wiring.drop_implied(channels)))
 
 
 def generated_name(value: Value) -> str:
@@ -31,7 +31,7 @@ def generated_name(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _Wiring:
     dataflow: Dataflow
     roles: tuple[Role, ...]
     depths: dict[str, int]

@@ -32,7 +32,7 @@ def check_order(draft: Draft, trips: Sequence[int]) -> tuple[str, ...]:
     is shared, after its last reader; no wait that a barrier could pass by (parity); implied reuse really implied.
     """
     order = Order(draft.dataflow, draft.roles, draft.channels, trips)
-    order.ancestors  # noqa: B018  raises if events wait in a circle
+    order.check_live()
     _check_values(draft, order, trips)
     _check_reuse(order)
     _check_parity(order)

@@ -6,7 +6,7 @@ A tensor operation's signal is a commit, which waits for all earlier ones of the
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,7 +70,7 @@ class Order:
         """Release of use n of a ring to the wait for use n + depth, for rings with empty barriers; the use is the earlier one."""
         yield from self.reuse_edges(lambda channel: channel.empty is not None)
 
-    def reuse_edges(self, wanted) -> Iterator[tuple[Use, tuple[int, int]]]:
+    def reuse_edges(self, wanted: Callable[[Channel], bool]) -> Iterator[tuple[Use, tuple[int, int]]]:
         """As `empty_edges`, for the channels that `wanted` picks."""
         for ring in self.rings().values():
             for n, use in ring.items():
@@ -86,6 +86,10 @@ class Order:
                 rings.setdefault(use.channel.ring, {})[use.n] = use
         return rings
 
+    def check_live(self) -> None:
+        """Raise ScheduleError("deadlock") if events wait for each other in a circle."""
+        self._topological()
+
     def precedes(self, before: int, after: int) -> bool:
         """Whether a path leads from one node to another."""
         return bool(self.ancestors[after] >> before & 1)
@@ -96,7 +100,7 @@ class Order:
 
     @cached_property
     def ancestors(self) -> list[int]:
-        """For each node, the set of nodes before it, as bits. Raises ScheduleError("deadlock") if there is a cycle."""
+        """For each node, the set of nodes before it, as bits. Raises as `check_live`."""
         found = [0] * len(self.incoming)
         for node in self._topological():
             bits = 0

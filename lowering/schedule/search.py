@@ -8,42 +8,38 @@ from attnspec.lowering.schedule.schedule import ProgramStep, Role
 
 
 @dataclass(frozen=True)
-class Order:
-    """Operation kinds of a role in order, with the steps they lag behind.
+class Sequence:
+    """Operations of a role in order, by kind or by name, with the steps they lag behind.
 
-    by_query_tile: all of one query tile before the next (mma), or the query tiles of one kind together (correction).
+    by_query_tile: all kinds of one query tile before the next (mma), or all query tiles of one kind (correction).
     """
 
-    kinds: tuple[tuple[str, int], ...]
+    operations: tuple[tuple[str, int], ...]
     by_query_tile: bool = True
 
 
+_SOFTMAX = ("load_s", "score", "mask", "row_max", "share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
 PUBLISHED = {
-    "softmax": Order(
-        tuple(
-            (kind, 0)
-            for kind in ("load_s", "score", "mask", "row_max", "share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
-        )
-    ),
-    "correction": Order((("rescale", 0), ("finish", 0)), by_query_tile=False),
+    "softmax": Sequence(tuple((kind, 0) for kind in _SOFTMAX)),
+    "correction": Sequence((("rescale", 0), ("finish", 0)), by_query_tile=False),
     # The product with V of step j - 1 comes before the scores of step j, which overwrite its P.
-    "mma": Order((("mma_pv_head", 1), ("mma_pv_tail", 1), ("mma_qk", 0))),
+    "mma": Sequence((("mma_pv_head", 1), ("mma_pv_tail", 1), ("mma_qk", 0))),
     # The first scores need one query tile and one key tile; the second query tile may come after.
-    "load": Order((("load_q", 0), ("load_k", 0), ("load_v", 0))),
-    "epilogue": Order((("store_o", 0),)),
-    "idle": Order(()),
+    "load": Sequence((("load_q[0]", 0), ("load_k", 0), ("load_q[1]", 0), ("load_v", 0)), by_query_tile=False),
+    "epilogue": Sequence((("store_o", 0),)),
+    "idle": Sequence(()),
 }
 
 
-def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Order] = PUBLISHED) -> tuple[Role, ...]:
+def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Sequence] = PUBLISHED) -> tuple[Role, ...]:
     """Roles with their operations in the published order; what the order does not name comes as soon as its inputs are there."""
     return tuple(replace(role, program=_program(dataflow, role, published[role.kind])) for role in roles)
 
 
-def _program(dataflow: Dataflow, role: Role, order: Order) -> tuple[ProgramStep, ...]:
-    stages = dict(order.kinds)
+def _program(dataflow: Dataflow, role: Role, order: Sequence) -> tuple[ProgramStep, ...]:
+    stages = dict(order.operations)
     names = [step.operation for step in role.program]
-    steps = {name: ProgramStep(name, stages.get(dataflow.operation(name).kind, 0)) for name in names}
+    steps = {name: ProgramStep(name, stages.get(name, stages.get(dataflow.operation(name).kind, 0))) for name in names}
     graph = nx.DiGraph()
     graph.add_nodes_from(names)
     for value in dataflow.values:
@@ -54,13 +50,11 @@ def _program(dataflow: Dataflow, role: Role, order: Order) -> tuple[ProgramStep,
     return tuple(steps[name] for name in nx.lexicographical_topological_sort(graph, key=ranks.__getitem__))
 
 
-def _rank(dataflow: Dataflow, name: str, order: Order) -> tuple[float, ...]:
-    """Where an operation stands among those that are ready."""
+def _rank(dataflow: Dataflow, name: str, order: Sequence) -> tuple[int, ...]:
+    """Where an operation stands among those that are ready; first if the order does not name it."""
     operation = dataflow.operation(name)
-    kinds = [kind for kind, _ in order.kinds]
-    kind = kinds.index(operation.kind) if operation.kind in kinds else -1
-    tile = operation.query_tile
-    if operation.kind in ("load_k", "load_v"):
-        tile = kinds.index(operation.kind) - 1  # after the query tile of that number
-    first, second = (tile or 0, kind) if order.by_query_tile else (kind, tile or 0)
+    names = [item for item, _ in order.operations]
+    place = next((names.index(item) for item in (name, operation.kind) if item in names), -1)
+    tile = operation.query_tile or 0
+    first, second = (tile, place) if order.by_query_tile else (place, tile)
     return first, second, dataflow.operations.index(operation)

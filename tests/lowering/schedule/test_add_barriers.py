@@ -1,10 +1,16 @@
 """Channels follow from the edges of the graph: an edge more is a channel more."""
 
-from attnspec.lowering.dataflow.graph import Value
+from dataclasses import replace
+
+from attnspec.backends.sm100.limits import LIMITS
+from attnspec.lowering.dataflow.draw import draw
+from attnspec.lowering.dataflow.graph import Buffer, Operation, Value
 from attnspec.lowering.schedule.add_barriers import generated_name
+from attnspec.lowering.schedule.place import draft
 from attnspec.lowering.schedule.schedule import Arrivals, Uses
 from attnspec.lowering.schedule.simulate import simulate
 
+from tests.lowering.by_hand import analysed
 from tests.lowering.schedule.drafts import channel, forward, prices_of, verified
 
 TURN = Value("exp_tail[0]", "exp_head[1]", None)  # softmax 0 hands the exponentials to softmax 1 (FA3's ping-pong)
@@ -32,6 +38,24 @@ def test_turns_both_ways_imply_each_other_s_reuse() -> None:
     assert [turn.empty for turn in turns] == [None, None]
     assert turns[1].distance == 1
     assert verified(made)
+    assert simulate(made, prices_of(made), (3, 0, 1, 4), jitter=3.0).is_fine
+
+
+def test_added_operation_is_given_a_role_a_place_and_a_channel() -> None:
+    """A row of key biases for each query tile, loaded every step and read by the mask."""
+    graph = draw(analysed(), "forward")
+    loads = tuple(Operation("load_bias", "tma", "step", tile) for tile in (0, 1))
+    values = tuple(Value(f"load_bias[{tile}]", f"mask[{tile}]", "bias", name="bias") for tile in (0, 1))
+    graph = replace(
+        graph,
+        operations=(*graph.operations, *loads),
+        buffers=(*graph.buffers, Buffer("bias", "shared", 256)),
+        values=(*graph.values, *values),
+    )
+    made = draft(graph, analysed(), LIMITS)
+    new = channel(made, "bias[1]")
+    assert (new.full, new.empty, new.depth) == (Arrivals(1, "tma", 256), Arrivals(4, "threads"), 1)
+    assert verified(made).role_of("load_bias[1]").kind == "load"
     assert simulate(made, prices_of(made), (3, 0, 1, 4), jitter=3.0).is_fine
 
 
