@@ -1,0 +1,67 @@
+"""Every variant becomes a cubin for sm_100a on a machine without a GPU, within its registers."""
+
+import re
+
+import pytest
+from attnspec.lowering.schedule.refusal import Unsupported
+from tests.backends.sm100 import census
+from tests.backends.sm100.build import compiled, scheduled, with_head_dim
+from tests.small_constants import VARIANTS, path_of
+
+REFUSED = {"packed_varlen"}
+SPILL = re.compile(r"\b(?:LDL|STL)\b")
+
+
+@pytest.mark.parametrize("variant", sorted(set(VARIANTS) - REFUSED))
+def test_variant_compiles_without_spills(variant: str) -> None:
+    binary = compiled(str(path_of(variant)), sass=True)
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert ".target sm_100a" in binary.ptx
+    assert binary.frame_bytes == 0
+    assert not SPILL.search(binary.sass or "")
+
+
+@pytest.mark.parametrize("variant", sorted(set(VARIANTS) - REFUSED))
+def test_census_of_the_ptx_is_what_the_schedule_says(variant: str) -> None:
+    _, schedule = scheduled(str(path_of(variant)))
+    found = compiled(str(path_of(variant)), sass=True).census()
+    assert found["tcgen05.mma.cta_group::1.kind::f16"] == census.tensor_instructions(schedule)
+    assert found["mbarrier.init.shared.b64"] == census.barriers(schedule)
+    assert total(found, "tcgen05.commit") == census.commits(schedule)
+    assert total(found, "cp.async.bulk.tensor.4d.shared::cta.global") == census.loads(schedule)
+    assert total(found, "cp.async.bulk.tensor.4d.global.shared::cta") == census.stores(schedule)
+
+
+@pytest.mark.parametrize("variant", ["dense", "causal", "gqa", "streaming_llm", "mla", "strided"])
+def test_exponentials_are_one_an_element(variant: str) -> None:
+    _, schedule = scheduled(str(path_of(variant)))
+    found = compiled(str(path_of(variant)), sass=True).census()
+    assert total(found, "ex2.approx") == census.exponentials(schedule)
+    assert found["tcgen05.ld.sync.aligned.32x32b.x32.b32"] == census.score_loads(schedule)
+
+
+def total(found: dict[str, int], start: str) -> int:
+    return sum(count for name, count in found.items() if name.startswith(start))
+
+
+@pytest.mark.parametrize("dims", ["8", "40", "64", "96", "128, 64", "64, 128"])
+def test_head_dimension_compiles(dims: str) -> None:
+    assert compiled(with_head_dim(dims)).frame_bytes == 0
+
+
+@pytest.mark.parametrize("variant", ["gemma2_local", "t5_bias"])
+def test_fp16_compiles(variant: str) -> None:
+    text = path_of(variant).read_text().replace("head_dim", "dtype fp16\nhead_dim", 1)
+    binary = compiled(text, sass=True)
+    assert binary.frame_bytes == 0
+    assert total(binary.census(), "cvt.rn.f16x2.f32") > 0
+
+
+def test_varlen_is_refused_with_the_statement() -> None:
+    with pytest.raises(Unsupported, match="varlen"):
+        scheduled(str(path_of("packed_varlen")))
+
+
+def test_wide_heads_are_refused_with_the_statement() -> None:
+    with pytest.raises(Unsupported, match="head_dim 256"):
+        scheduled(with_head_dim("256"))
