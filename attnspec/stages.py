@@ -1,13 +1,16 @@
-"""The compiler as one walk, a function a stage: text to tree, spec, analysed, dataflow, schedule, emitted, binary.
+"""The compiler as one walk, a function a stage, each from one value to the next:
 
-Each takes one value and gives the next. Modules are imported where they are used, so that a stage costs what it needs:
-nothing heavy is loaded before a spec is known to be good.
+    text -parse-> tree -check-> spec -analyse-> analysed -draw-> dataflow -place-> schedule -emit-> emitted -assemble-> binary
+
+The reference target needs no dataflow and no schedule: `emit_reference` goes from analysed to emitted. Modules are imported
+where they are used, so that a stage costs what it needs: nothing heavy is loaded before a spec is known to be good.
 """
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attnspec.errors import TargetError
 
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from attnspec.language.spec import Spec
     from attnspec.language.syntax import Tree
     from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.lowering.dataflow.graph import Dataflow
+    from attnspec.lowering.schedule.limits import Limits
+    from attnspec.lowering.schedule.schedule import Schedule
+    from attnspec.runtime.binary import Binary
     from attnspec.runtime.kernel import Kernel
 
 _kernels: "dict[str, Kernel]" = {}
@@ -49,6 +56,43 @@ def analyse(spec: "Spec") -> "Analysed":
     from attnspec.lowering.analysis.analyse import analyse
 
     return analyse(spec)
+
+
+def draw(analysed: "Analysed", direction: Literal["forward", "backward"] = "forward") -> "Dataflow":
+    """Analysed to the graph of one kernel: tile operations and the values between them. `Unsupported` for the backward."""
+    from attnspec.lowering.dataflow.draw import draw
+
+    return draw(analysed, direction)
+
+
+def place(dataflow: "Dataflow", analysed: "Analysed", target: str = "sm100") -> "Schedule":
+    """Dataflow to a verified schedule for a chip. `Unsupported` names the statement that the chip cannot run."""
+    from attnspec.lowering.schedule.place import place
+
+    return place(dataflow, analysed, limits_of(target))
+
+
+def emit(analysed: "Analysed", schedule: "Schedule") -> "Emitted":
+    """Schedule to CuTe-DSL source for the chip it was made for."""
+    from attnspec.backends.sm100 import backend
+
+    return backend.emit(analysed, schedule)
+
+
+def assemble(emitted: "Emitted", folder: Path, sass: bool = False) -> "Binary":
+    """CuTe-DSL source to PTX and cubin; the source is written to `folder`, where the kernel compiler reads it."""
+    from attnspec.runtime.assemble import assemble
+
+    return assemble(emitted, folder, sass)
+
+
+def limits_of(target: str) -> "Limits":
+    """What the chip of a GPU target offers; TargetError for one that has no kernels yet."""
+    if target != "sm100":
+        raise TargetError(f"target {target!r} has no kernels in this version of attnspec; sm100 compiles, the reference runs")
+    from attnspec.backends.sm100.limits import LIMITS
+
+    return LIMITS
 
 
 def emit_reference(analysed: "Analysed") -> "Emitted":

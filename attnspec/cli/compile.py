@@ -1,0 +1,117 @@
+"""attnc compile: a file to readable source, PTX and cubin, on any machine."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option, target_option
+
+if TYPE_CHECKING:
+    from attnspec.cli.walk import Made, Walk
+    from attnspec.runtime.binary import Binary
+
+KINDS = ("source", "ptx", "cubin", "sass")
+NO_BACKWARD = "the backward kernel of sm100 is not built yet: only the forward was compiled (as with --forward-only)"
+
+
+class Kinds(click.ParamType):
+    """Names of what to write, with commas between them."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names."""
+        names = value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(","))
+        for name in names:
+            if name not in KINDS:
+                self.fail(f"{name!r}: the kinds are {', '.join(KINDS)}", param, ctx)
+        return names
+
+
+@click.command("compile")
+@file_argument
+@click.option("-o", "folder", type=click.Path(path_type=Path), help="Folder to write to.  [default: ./NAME_TARGET]")
+@target_option("sm100")
+@constants_option
+@click.option("--emit", "kinds", type=Kinds(), help="Of source, ptx, cubin, sass.  [default: source,ptx,cubin]")
+@click.option("--forward-only", is_flag=True, help="Compile no backward kernel.")
+@json_option
+def command(
+    file: str,
+    folder: Path | None,
+    target: str,
+    constants: tuple[tuple[str, Any], ...],
+    kinds: tuple[str, ...] | None,
+    forward_only: bool,
+    as_json: bool,
+) -> int:
+    """Compile FILE for a target. Needs no GPU and no driver.
+
+    Writes forward.py (the emitted source), forward.ptx, forward.cubin and manifest.json; for the reference, forward.py and
+    backward.py in torch. Files appear all at once, or not at all.
+    """
+    from attnspec.cli.output_folder import draft_folder, publish
+    from attnspec.cli.walk import Walk, walk_to_source
+
+    kinds = kinds or (("source",) if target == "reference" else ("source", "ptx", "cubin"))
+    if target == "reference" and kinds != ("source",):
+        raise click.BadOptionUsage("--emit", "the reference target is source alone: torch runs it as it is")
+    walk = Walk()
+    made = walk_to_source(walk, file, constants, target)
+    notes = [NO_BACKWARD] if target in GPU_TARGETS and not forward_only else []
+    folder = folder or Path(f"{made.spec.name}_{target}")
+    with draft_folder(folder) as draft:
+        facts = fill(draft, made, walk, kinds, forward_only, notes)
+        files = publish(draft, folder)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), **facts}, indent=2))
+    else:
+        click.echo(report(made, walk, files, notes))
+    return 0
+
+
+def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forward_only: bool, notes: list[str]) -> dict[str, Any]:
+    """Write all files; returns the facts in manifest.json."""
+    from attnspec.cli.facts import facts_of
+    from attnspec.cli.output_folder import MANIFEST
+    from attnspec.cli.walk import walk_to_binary
+
+    binary = None
+    if made.schedule is not None and set(kinds) != {"source"}:
+        binary = walk_to_binary(walk, made.emitted, draft, "sass" in kinds)
+    files = contents(made, binary, kinds, forward_only)
+    for path in draft.iterdir():
+        if path.name not in files:
+            path.unlink()
+    for name, data in files.items():
+        (draft / name).write_bytes(data)
+    facts = facts_of(made, walk, binary, files, notes)
+    (draft / MANIFEST).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return facts
+
+
+def contents(made: "Made", binary: "Binary | None", kinds: tuple[str, ...], forward_only: bool) -> dict[str, bytes]:
+    """Files to write, by name."""
+    files: dict[str, bytes] = {}
+    if "source" in kinds:
+        modules = [module for module in made.emitted.modules if module.name == "forward" or not forward_only]
+        files |= {module.file_name: module.text.encode() for module in modules}
+    if binary is not None:
+        found = {"ptx": binary.ptx.encode(), "cubin": binary.cubin, "sass": (binary.sass or "").encode()}
+        files |= {f"forward.{kind}": data for kind, data in found.items() if kind in kinds}
+    return files
+
+
+def report(made: "Made", walk: "Walk", files: list[Path], notes: list[str]) -> str:
+    """The stage table, the files, and what is to be known."""
+    from attnspec.cli.summary import spec_title
+    from attnspec.cli.table import table
+
+    rows = [(stage.name, f"{stage.seconds:.2f}", stage.made) for stage in walk.done]
+    rows.append(("total", f"{sum(stage.seconds for stage in walk.done):.2f}", ""))
+    lines = [f"{spec_title(made.spec)}, for {made.emitted.target}", ""]
+    lines += [table(("stage", "seconds", "made"), rows, right=(1,)), ""]
+    lines += ["wrote " + " ".join(map(str, files))]
+    return "\n".join([*lines, *(f"note: {note}" for note in notes)])

@@ -1,0 +1,57 @@
+"""Arguments that several commands take."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+GPU_TARGETS = ("sm100", "sm90")
+TARGETS = (*GPU_TARGETS, "reference")
+
+
+class Constant(click.ParamType):
+    """`NAME=VALUE`; a value that is no number is kept as it is, for the checker to refuse with its place."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """The name and the number."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip():
+            self.fail(f"{value!r} is not NAME=VALUE, such as window=1024", param, ctx)
+        return name.strip(), number(text.strip())
+
+
+def number(text: str) -> int | float | str:
+    """An int or a float if the text is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def file_argument(command: Command) -> Command:
+    """FILE."""
+    return click.argument("file", metavar="FILE")(command)
+
+
+def constants_option(command: Command) -> Command:
+    """-D NAME=VALUE, any number of times."""
+    text = "Override a `const` of the file; may be repeated."
+    return click.option("-D", "constants", multiple=True, type=Constant(), help=text)(command)
+
+
+def json_option(command: Command) -> Command:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines; errors too.")(command)
+
+
+def target_option(default: str) -> Callable[[Command], Command]:
+    """--target."""
+    choice = click.Choice(TARGETS)
+    return click.option("--target", type=choice, default=default, show_default=True, help="What the kernels run on.")

@@ -1,0 +1,141 @@
+"""attnc run: a variant forward and backward on this machine, against a float64 oracle."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, file_argument, json_option
+from attnspec.cli.shape import CallShape, Sizes, call_shape
+from attnspec.errors import TargetError
+from attnspec.language.spec import Spec
+
+if TYPE_CHECKING:
+    from attnspec.runtime.compare import Row
+
+BATCH, LENGTH = 2, 300
+MOST_SCORES = 2**27  # of one sequence: the oracle holds them all at once, in float64, several times
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One draw of inputs and how its results compare."""
+
+    seed: int
+    seconds: float
+    rows: "tuple[Row, ...]"
+
+
+@click.command("run")
+@file_argument
+@click.option("--target", type=click.Choice(TARGETS), help="What to run on.  [default: the reference, on the CPU]")
+@click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target without its GPU.")
+@click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
+@click.option("--seed", type=click.IntRange(0), help="Draw the inputs from this seed.  [default: 0]")
+@click.option("--seeds", type=click.IntRange(1), help="Run so many draws, from seed 0 on.")
+@click.option("--forward-only", is_flag=True, help="No gradients.")
+@constants_option
+@json_option
+def command(
+    file: str,
+    target: str | None,
+    on: str | None,
+    sizes: dict[str, int],
+    seed: int | None,
+    seeds: int | None,
+    forward_only: bool,
+    constants: tuple[tuple[str, Any], ...],
+    as_json: bool,
+) -> int:
+    """Run FILE on drawn inputs, forward and backward, against a float64 oracle.
+
+    Prints the largest error of every result and how much of its tolerance that is. Exit code 0 if all are right, 1 if not.
+    """
+    from attnspec.cli.read_file import read_spec
+
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds: give one of them", click.get_current_context())
+    spec = read_spec(file, constants)
+    shape = call_shape(spec, sizes, BATCH, LENGTH)
+    refuse(target, on, shape)
+    drawn = range(seeds) if seeds is not None else [seed or 0]
+    trials = [trial(spec, shape, number, forward_only) for number in drawn]
+    is_right = all(row.is_right for one in trials for row in one.rows)
+    click.echo(as_text(spec, shape, trials, forward_only) if not as_json else as_json_text(spec, shape, trials))
+    return 0 if is_right else 1
+
+
+def refuse(target: str | None, on: str | None, shape: CallShape) -> None:
+    """What cannot run here, before torch is loaded."""
+    if on is not None:
+        raise TargetError("--on emulator: this version of attnspec has no emulator yet; without --on the reference runs")
+    if target in GPU_TARGETS:
+        compiles = "; `attnc compile` makes its forward kernel" if target == "sm100" else ""
+        raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{compiles}")
+    scores = shape.heads * shape.len_q * shape.len_kv
+    if scores > MOST_SCORES:
+        found = f"h * q * kv is {scores:,}; the oracle holds every score at once and takes {MOST_SCORES:,} at most"
+        raise click.BadParameter(found, param_hint="'--shape'")
+
+
+def trial(spec: Spec, shape: CallShape, seed: int, forward_only: bool) -> Trial:
+    """Draw, run, compare."""
+    from attnspec.runtime.compare import compare
+    from attnspec.runtime.draw_inputs import Shape, draw_inputs
+
+    from attnspec.api import build
+
+    start = time.perf_counter()
+    rows = compare(build(spec, target="reference"), draw_inputs(spec, Shape(**asdict(shape)), seed), forward_only)
+    return Trial(seed, time.perf_counter() - start, rows)
+
+
+def worst(trials: list[Trial]) -> "list[tuple[int, Row]]":
+    """Of each result the draw that comes nearest to its tolerance, with its seed."""
+    by_result = zip(*([(one.seed, row) for row in one.rows] for one in trials), strict=True)
+    return [max(rows, key=lambda pair: pair[1].worst) for rows in by_result]
+
+
+def as_text(spec: Spec, shape: CallShape, trials: list[Trial], forward_only: bool) -> str:
+    """What ran, a row a result, the verdict."""
+    from attnspec.cli.summary import spec_title
+    from attnspec.cli.table import table
+
+    found = worst(trials)
+    seeds = f"seed {trials[0].seed}" if len(trials) == 1 else f"seeds 0 to {trials[-1].seed}, the worst of each result"
+    rows = [
+        (row.name, f"{row.error:.2e}", f"{100 * row.worst:.3g} %", "ok" if row.is_right else f"WRONG (seed {seed})", row.reason)
+        for seed, row in found
+    ]
+    wrong = [row.name for _, row in found if not row.is_right]
+    what = "forward" if forward_only else "forward and backward"
+    passed = f"pass: {what} agree with the float64 oracle"
+    verdict = f"FAIL: {', '.join(wrong)} beyond the tolerance" if wrong else passed
+    head = ("result", "largest error", "of tolerance", "", "tolerance: what the result may be off by, relative to its size")
+    return "\n".join(
+        [
+            f"{spec_title(spec)}, on the reference",
+            f"{shape}; {seeds}; {sum(one.seconds for one in trials):.1f} s",
+            "",
+            table(head, rows, right=(1, 2)),
+            "",
+            verdict,
+        ]
+    )
+
+
+def as_json_text(spec: Spec, shape: CallShape, trials: list[Trial]) -> str:
+    """The same for machines, every draw."""
+    runs = [
+        {
+            "seed": one.seed,
+            "seconds": round(one.seconds, 3),
+            "results": [{**asdict(row), "is_right": row.is_right} for row in one.rows],
+        }
+        for one in trials
+    ]
+    is_right = all(row.is_right for one in trials for row in one.rows)
+    facts = {"name": spec.name, "target": "reference", "pass": is_right, "shape": asdict(shape), "runs": runs}
+    return json.dumps(facts, indent=2)
