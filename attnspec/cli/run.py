@@ -82,10 +82,9 @@ def refuse(target: str | None, on: str | None, shape: CallShape) -> None:
 
 def trial(spec: Spec, shape: CallShape, seed: int, forward_only: bool) -> Trial:
     """Draw, run, compare."""
+    from attnspec.api import build
     from attnspec.runtime.compare import compare
     from attnspec.runtime.draw_inputs import Shape, draw_inputs
-
-    from attnspec.api import build
 
     start = time.perf_counter()
     rows = compare(build(spec, target="reference"), draw_inputs(spec, Shape(**asdict(shape)), seed), forward_only)

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from attnspec import stages
 from attnspec.backends.emitted import Emitted
 from attnspec.cli.read_file import overrides, parse_file
+from attnspec.language.spec import Spec
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
-
-from attnspec.language.spec import Spec
 
 T = TypeVar("T")
 
