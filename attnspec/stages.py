@@ -97,9 +97,9 @@ def limits_of(target: str) -> "Limits":
 
 def emit_reference(analysed: "Analysed") -> "Emitted":
     """Analysed to torch source; the reference needs no dataflow and no schedule."""
-    from attnspec.backends.reference.backend import Reference
+    from attnspec.backends.reference import backend
 
-    return Reference().emit(analysed)
+    return backend.emit(analysed)
 
 
 def kernel(attention: "Attention", target: str) -> "Kernel":

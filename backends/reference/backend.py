@@ -1,31 +1,17 @@
 """The reference target: any variant, on any machine, in readable torch."""
 
-from dataclasses import dataclass
-
 from attnspec.backends.emitted import Emitted
 from attnspec.backends.reference.backward import emit_backward
 from attnspec.backends.reference.forward import emit_forward
 from attnspec.backends.reference.module import TILE_KV, TILE_Q
 from attnspec.lowering.analysis.analysed import Analysed
 
-from attnspec.language.diagnostics import Diagnostic
-from attnspec.language.spec import Spec
+NAME = "reference"
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Runs every variant, so refuses none; emission needs no schedule."""
-
-    name: str = "reference"
-
-    def refuses(self, spec: Spec) -> Diagnostic | None:
-        """Nothing."""
-        del spec
-        return None
-
-    def emit(self, program: Analysed, /) -> Emitted:
-        """`forward` and `backward`."""
-        return Emitted(self.name, (emit_forward(program), emit_backward(program)), manifest(program))
+def emit(analysed: Analysed) -> Emitted:
+    """`forward` and `backward`; needs no schedule, and refuses no variant."""
+    return Emitted(NAME, (emit_forward(analysed), emit_backward(analysed)), manifest(analysed))
 
 
 def manifest(analysed: Analysed) -> dict[str, object]:
@@ -33,7 +19,7 @@ def manifest(analysed: Analysed) -> dict[str, object]:
     spec = analysed.spec
     return {
         "name": spec.name,
-        "target": "reference",
+        "target": NAME,
         "dtype": spec.dtype,
         "head_dim": [spec.head_dim, spec.head_dim_v],
         "group": spec.group,
