@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from attnspec.lowering.analysis.analysed import Analysed
     from attnspec.runtime.arguments import Lengths
+    from attnspec.runtime.kernel import Kernel
 
 TARGETS = ("sm100", "sm90", "reference")
 ARGUMENTS = (
@@ -67,6 +68,7 @@ class Attention:
         self.spec = spec
         self.target = target
         self.on = on
+        self._kernels: dict[str, Kernel] = {}
 
     def __repr__(self) -> str:
         width = self.spec.head_dim if self.spec.head_dim == self.spec.head_dim_v else (self.spec.head_dim, self.spec.head_dim_v)
@@ -125,12 +127,14 @@ class Attention:
 
         layout = check_call(self.spec, q, k, v, Placing(cu_seqlens_q, cu_seqlens_kv, q_offset, kv_offset, len_q, len_kv))
         declared = check_declared(self.spec, tensors, layout, q.device)
-        kernel = stages.kernel(self, self._target_of(q))
-        out, lse = kernel(Call(q, k, v, declared, layout, deterministic))
+        out, lse = self._kernel_for(q)(Call(q, k, v, declared, layout, deterministic))
         return (out, lse) if return_lse else out
 
-    def _target_of(self, q: "Tensor") -> str:
-        """The target of a call; TargetError where the device and the target do not go together."""
+    def _kernel_for(self, q: "Tensor") -> "Kernel":
+        """The kernel for a call's device; TargetError where the device and the target do not go together."""
         from attnspec.runtime.device import target_for
 
-        return target_for(q.device, self.target, self.on)
+        target = target_for(q.device, self.target, self.on)
+        if target not in self._kernels:
+            self._kernels[target] = stages.kernel(self, target)
+        return self._kernels[target]

@@ -1,8 +1,6 @@
 """The emitted text itself: what it holds, what it leaves out, and that hostile files put no code in it."""
 
 import ast
-import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,10 +10,10 @@ from attnspec.runtime.load_module import load_module
 
 import attnspec
 from attnspec.stages import emit_reference
+from tests.golden_text import check_golden
 from tests.small_constants import VARIANTS, path_of
 
 ODD_NAMES = ("exec", "import_", "class_", "torch", "tensor", "at", "scale_", "range", "__builtins__", "T" * 62, "self")
-GOLDEN = Path(__file__).parent / "golden"
 
 
 def emitted(text, name="forward"):
@@ -26,11 +24,7 @@ def emitted(text, name="forward"):
 @pytest.mark.parametrize("variant", ["gemma2_local", "gpt_oss", "relative_bias"])
 def test_emitted_text_is_the_golden_one(variant, name):
     text = emit_reference(attnspec.build(path_of(variant)).analysed).module(name).text
-    golden = GOLDEN / f"{variant}.{name}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text)
-    assert text == golden.read_text()
+    check_golden(f"reference_{name}_{variant}.txt", text)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
