@@ -82,10 +82,13 @@ def refuse(target: str | None, on: str | None, shape: CallShape) -> None:
 
 def trial(spec: Spec, shape: CallShape, seed: int, forward_only: bool) -> Trial:
     """Draw, run, compare."""
+    import torch
+
     from attnspec.api import build
     from attnspec.runtime.compare import compare
     from attnspec.runtime.draw_inputs import Shape, draw_inputs
 
+    torch.set_num_threads(1)  # the reference's tiles are too small to share out; waiting threads only slow each other down
     start = time.perf_counter()
     rows = compare(build(spec, target="reference"), draw_inputs(spec, Shape(**asdict(shape)), seed), forward_only)
     return Trial(seed, time.perf_counter() - start, rows)

@@ -1,0 +1,122 @@
+"""attnc explain: what the compiler found out about a variant, and what it made of that."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option
+from attnspec.cli.shape import CallShape, Sizes, call_shape
+from attnspec.language.limits import MAX_LENGTH
+
+if TYPE_CHECKING:
+    from attnspec.cli.count import Count
+    from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.lowering.schedule.schedule import Schedule
+
+LENGTH = 8192
+
+
+@click.command("explain")
+@file_argument
+@click.option("--length", type=click.IntRange(1, MAX_LENGTH), help=f"Length of queries and keys.  [default: {LENGTH}]")
+@click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
+@click.option("--target", type=click.Choice(GPU_TARGETS), default="sm100", show_default=True, help="Whose kernels.")
+@constants_option
+@json_option
+def command(
+    file: str,
+    length: int | None,
+    sizes: dict[str, int],
+    target: str,
+    constants: tuple[tuple[str, Any], ...],
+    as_json: bool,
+) -> int:
+    """Explain FILE: tiles visited out of all, derivatives, bounds, reads; roles, pipelines, memory, costs of its kernel."""
+    from attnspec import stages
+    from attnspec.cli.count import count
+    from attnspec.cli.read_file import read_spec
+
+    if length is not None and {"q", "kv"} & set(sizes):
+        raise click.UsageError("--length and --shape q=, kv=: give one of them", click.get_current_context())
+    spec = read_spec(file, constants)
+    shape = call_shape(spec, sizes, 1, length or LENGTH)
+    analysed = stages.analyse(spec)
+    schedule = schedule_or_reason(analysed, target)
+    flow = stages.draw(analysed)
+    counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
+    if as_json:
+        click.echo(json.dumps(as_dict(analysed, shape, counted, schedule, target), indent=2))
+    else:
+        click.echo(as_text(analysed, shape, counted, schedule, target))
+    return 0
+
+
+def schedule_or_reason(analysed: "Analysed", target: str) -> "Schedule | str":
+    """The forward kernel's schedule, or why the target cannot run the variant."""
+    from attnspec import stages
+    from attnspec.errors import TargetError
+    from attnspec.lowering.schedule.refusal import Unsupported
+
+    try:
+        return stages.place(stages.draw(analysed), analysed, target)
+    except (Unsupported, TargetError) as error:
+        return str(error)
+
+
+def as_text(analysed: "Analysed", shape: CallShape, counted: "Count | str", schedule: "Schedule | str", target: str) -> str:
+    """All sections."""
+    from attnspec.cli.summary import spec_summary
+    from attnspec.lowering.analysis.show import show_analysed
+
+    sections = [spec_summary(analysed.spec), show_count(counted, shape), show_analysed(analysed).rstrip()]
+    return "\n\n".join([*sections, show_kernel(analysed, schedule, target)])
+
+
+def show_count(counted: "Count | str", shape: CallShape) -> str:
+    """Tiles by class, how they were found, what was assumed."""
+    from attnspec.cli.count import TILE
+
+    title = f"tiles of {TILE} x {TILE}, forward, q {shape.len_q:,}, kv {shape.len_kv:,}"
+    if isinstance(counted, str):
+        return f"{title}\n  {counted}"
+    share = f"{100 * counted.visited / max(1, counted.total):.3g} %"
+    heads = "every head" if counted.heads == 1 else f"{counted.heads} heads together"
+    needed = f"{counted.needed:,} hold" if counted.needed is not None else "not looked at which hold"
+    lines = [
+        f"{title}, {heads}",
+        f"  {counted.visited:,} of {counted.total:,} visited ({share}): {counted.full:,} full, {counted.partial:,} partial",
+        f"  {needed} a visible element, {counted.how}",
+        f"  {counted.steps:,} KV steps: work tiles of {counted.work_rows} rows share their keys",
+    ]
+    return "\n".join([*lines, *(f"  assumed {text}" for text in counted.assumed)])
+
+
+def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str) -> str:
+    """The schedule's tables."""
+    from attnspec.cli.show import masked_prices
+    from attnspec.lowering.schedule.show import show_schedule
+
+    if isinstance(schedule, str):
+        return f"{target} forward kernel\n  none: {schedule}"
+    title = f"{target} forward kernel ({schedule.threads} threads); its backward kernel is not built yet"
+    return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
+
+
+def as_dict(
+    analysed: "Analysed", shape: CallShape, counted: "Count | str", schedule: "Schedule | str", target: str
+) -> dict[str, Any]:
+    """The same for machines."""
+    from dataclasses import asdict
+
+    from attnspec.cli.summary import spec_as_dict
+    from attnspec.lowering.analysis.show import analysed_as_dict
+    from attnspec.lowering.schedule.show import schedule_as_dict
+
+    return {
+        "spec": spec_as_dict(analysed.spec),
+        "shape": asdict(shape),
+        "tiles": {"reason": counted} if isinstance(counted, str) else asdict(counted),
+        "analysed": analysed_as_dict(analysed),
+        "kernel": {"target": target, "reason": schedule} if isinstance(schedule, str) else schedule_as_dict(schedule),
+    }
