@@ -15,9 +15,9 @@ INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?([a-z][\w.:]*)")
 
 @dataclass(frozen=True)
 class Binary:
-    """One kernel. registers: per thread at launch; frame_bytes: local memory a thread, 0 = no spills. sass: None if not asked for.
+    """One kernel. registers: per thread at launch; frame_bytes: local memory a thread, 0 = no spills.
 
-    compiled: the live function of this process, None where the binary came from the disk.
+    sass: None if not asked for. compiled: the live function of this process, None where the binary came from the disk.
     """
 
     name: str

@@ -30,7 +30,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     with source.block(f"def forward_kernel({atoms}, lse: cute.Tensor{tensors}, sizes: tuple, tiles_in_all: Int32, ctas: Int32):"):
         source.docstring("One CTA: storage, barriers, then a role for each warp.")
         source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
-        source.line("shared = cutlass.utils.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
+        source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
         source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
         source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
         allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]

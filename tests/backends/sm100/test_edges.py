@@ -28,7 +28,7 @@ def test_edge_adds_its_barriers_to_the_ptx() -> None:
 
 
 def test_edge_to_the_next_step_waits_for_the_step_before() -> None:
-    line = next(line for line in forward_text(CAUSAL, TURN, BACK).split("\n") if "exp_tail_1_to_exp_head_0" in line)
+    line = next(line for line in forward_text(CAUSAL, TURN, BACK).split("\n") if line.strip().startswith("Pipe('exp_tail_1_to"))
     assert "distance=1" in line
     assert compiled(CAUSAL, TURN, BACK).frame_bytes == 0
 

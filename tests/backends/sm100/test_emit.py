@@ -34,9 +34,7 @@ def test_positive_constant_scale_is_folded_into_the_exponential() -> None:
 
 
 def test_value_of_a_row_is_computed_once_a_row() -> None:
-    text = forward_text(
-        "attention alibi\nhead_dim 64\nlearned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\n"
-    )
+    text = forward_text("attention alibi\nhead_dim 64\nlearned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\n")
     row = text[text.index("def row_values") : text.index("def new_score")]
     element = text[text.index("def new_score") : text.index("def softmax_scale")]
     assert "read(" in row

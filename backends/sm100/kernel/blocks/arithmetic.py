@@ -94,12 +94,12 @@ def floor(value: Any) -> Int32:
 
 def exp(value: Any) -> Float32:
     """e^x by ex2.approx."""
-    return cute.arch.exp2(Float32(value) * LOG2_E)
+    return cute.math.exp2(Float32(value) * LOG2_E, fastmath=True)
 
 
 def exp2(value: Any) -> Float32:
     """2^x by ex2.approx."""
-    return cute.arch.exp2(Float32(value))
+    return cute.math.exp2(Float32(value), fastmath=True)
 
 
 def log(value: Any) -> Float32:

@@ -47,8 +47,8 @@ def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[F
         return scale, Float32(cutlass.select_(is_empty, -Float32.inf, lse))
     sink = mods.sink(at) * LOG2_E
     top = cute.arch.fmax(peak, sink)
-    own = cute.arch.exp2(peak - top)
-    total = row_sum * own + cute.arch.exp2(sink - top)
+    own = cute.math.exp2(peak - top, fastmath=True)
+    total = row_sum * own + cute.math.exp2(sink - top, fastmath=True)
     is_empty = top == -Float32.inf
     scale = Float32(cutlass.select_(is_empty, Float32(0.0), own / total))
     lse = (top + cute.math.log2(total)) * LN_2

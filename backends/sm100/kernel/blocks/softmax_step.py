@@ -98,7 +98,7 @@ def new_maximum(plan: Plan, mods: Mods, s: cute.Tensor, old: Float32) -> tuple[F
     growth = (peak - old) * mods.to_log2
     stays = growth <= plan.rescale_threshold
     now = Float32(cutlass.select_(stays, old, peak))
-    factor = cute.arch.exp2(old * mods.to_log2 - shift(mods, now))
+    factor = cute.math.exp2(old * mods.to_log2 - shift(mods, now), fastmath=True)
     return now, Float32(cutlass.select_(stays, Float32(1.0), factor))
 
 
@@ -114,7 +114,7 @@ def exponentials(plan: Plan, mods: Mods, s: cute.Tensor, amount: Float32, addres
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
             low, high = cute.arch.fma_packed_f32x2((s[index], s[index + 1]), (factor, factor), (-amount, -amount))
-            s[index], s[index + 1] = cute.arch.exp2(low), cute.arch.exp2(high)
+            s[index], s[index + 1] = cute.math.exp2(low, fastmath=True), cute.math.exp2(high, fastmath=True)
         chunk = cute.make_tensor(s.iterator + at, cute.make_layout(CHUNK))
         packed = cute.make_rmem_tensor(CHUNK // 2, Int32)
         narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(CHUNK))
