@@ -8,6 +8,7 @@ where they are used, so that a stage costs what it needs: nothing heavy is loade
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
@@ -81,6 +82,8 @@ def emit(analysed: "Analysed", schedule: "Schedule") -> "Emitted":
 
 def assemble(emitted: "Emitted", folder: Path, sass: bool = False) -> "Binary":
     """CuTe-DSL source to PTX and cubin; the source is written to `folder`, where the kernel compiler reads it."""
+    if find_spec("cutlass") is None:
+        raise TargetError("PTX and cubin need the package nvidia-cutlass-dsl, which is made for Linux and is not installed here")
     from attnspec.runtime.assemble import assemble
 
     return assemble(emitted, folder, sass)

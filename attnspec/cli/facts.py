@@ -3,12 +3,12 @@
 import hashlib
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from attnspec import __version__
 from attnspec.cli.walk import Made, Walk
 from attnspec.language.show import show
+from attnspec.runtime.cache_key import installed_version
 
 if TYPE_CHECKING:
     from attnspec.runtime.binary import Binary
@@ -54,4 +54,5 @@ def census_summary(binary: "Binary") -> dict[str, int]:
 def versions() -> dict[str, str]:
     """Of what made the files."""
     python = ".".join(map(str, sys.version_info[:3]))
-    return {"attnspec": __version__, "nvidia-cutlass-dsl": metadata.version("nvidia-cutlass-dsl"), "python": python}
+    compiler = "nvidia-cutlass-dsl"
+    return {"attnspec": __version__, compiler: installed_version(compiler), "python": python}

@@ -1,0 +1,68 @@
+# make demo      compile and run a variant
+# make test      lint, then the tests (a few minutes on two cores)
+# make test-all  the slow tests too
+# make lint      ruff and pyright
+# make clean     remove what these made
+#
+# All of them make .venv where it is missing, with Python 3.11 or newer, and touch nothing else of the machine.
+
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+DEMO := attnspec/variants/gemma2_local.attn
+OUT := out/gemma2_local
+
+NO_GPU := $(shell [ "$$(uname -s)" = Linux ] && [ ! -e /dev/nvidia0 ] && ! command -v nvidia-smi >/dev/null 2>&1 && echo yes)
+CONSTRAINTS := -c constraints.txt $(if $(NO_GPU),-c constraints-cpu.txt)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
+INPUTS := pyproject.toml constraints.txt constraints-cpu.txt
+
+.PHONY: demo test test-all lint clean
+
+demo: $(VENV)/installed
+	@echo "== The variant: $(DEMO)"
+	@cat $(DEMO)
+	@echo
+	@echo "== To CuTe-DSL source, PTX and cubin for sm_100a, without a GPU: attnc compile $(DEMO) -o $(OUT)"
+	@$(BIN)/attnc compile $(DEMO) -o $(OUT)
+	@echo
+	@echo "== Forward and backward on the CPU, against a float64 oracle: attnc run $(DEMO)"
+	@$(BIN)/attnc run $(DEMO)
+	@echo
+	@echo "== The same with a window short enough to hide keys at this length: attnc run $(DEMO) -D window=64"
+	@$(BIN)/attnc run $(DEMO) -D window=64
+	@echo
+	@echo "Read $(OUT)/forward.py; next: $(BIN)/attnc explain gemma2_local"
+
+test: lint
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+test-all: lint
+	@$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow"
+
+lint: $(VENV)/installed-for-tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/pyright
+
+clean:
+	rm -rf $(VENV) out build *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@echo "making $(VENV)"
+	@for python in "$(PYTHON)" python3 python3.13 python3.12 python3.11; do \
+		if [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			exec "$$python" -m venv $(VENV); \
+		fi; \
+	done; \
+	echo "no Python 3.11 or newer was found; name one: make PYTHON=/path/to/python3" >&2; exit 1
+
+$(VENV)/installed: $(BIN)/python $(INPUTS)
+	@echo "installing attnspec in $(VENV) (a minute or two the first time)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/installed-for-tests: $(BIN)/python $(INPUTS)
+	@echo "installing attnspec and its tests' tools in $(VENV) (a minute or two the first time)"
+	@$(INSTALL) -e '.[test]'
+	@touch $(VENV)/installed $@
