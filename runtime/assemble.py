@@ -78,7 +78,7 @@ def _compile(live: ModuleType, manifest: Mapping[str, Any], scratch: str, sass: 
     from cutlass import Int32
     from cutlass.cute.runtime import make_fake_stream
 
-    options = [f"--gpu-arch {manifest['architecture']}", "--keep-ptx", "--keep-cubin", f"--dump-dir {scratch}"]
+    options = [f"--gpu-arch {manifest['architecture']}", "--keep-ptx", "--keep-cubin", "--generate-line-info", f"--dump-dir {scratch}"]
     options += ["--keep-sass"] if sass else []
     arguments = _fake_arguments(manifest["arguments"])
     return cute.compile(live.forward, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))

@@ -16,6 +16,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed) -> Choices:
     return Choices(
         rescale_threshold=RESCALE_THRESHOLD,
         emulated_share=EMULATED_SHARE,
+        exponential_degree=3,
         cta_group=1,
         probability_split=HEAD_KEYS,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),

@@ -107,12 +107,13 @@ class Choices:
     """What the cost model decided beside roles and places.
 
     rescale_threshold: growth of the row maximum, in log2 units, up to which O is not rescaled (FA4, conditional rescaling).
-    emulated_share: share of exponentials on the FMA pipe. cta_group: 1 or 2 CTAs a tensor operation.
+    emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree. cta_group: 1 or 2 CTAs a tensor operation.
     probability_split: columns of P whose arrival lets PV start; the rest follow.
     """
 
     rescale_threshold: float
     emulated_share: float
+    exponential_degree: Literal[3, 4, 5]
     cta_group: Literal[1, 2]
     probability_split: int
     needs_row_max: bool

@@ -52,6 +52,8 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "tensor_columns": schedule.tensor_columns,
         "probability_split": choices.probability_split,
         "rescale_threshold": choices.rescale_threshold,
+        "emulated_share": choices.emulated_share,
+        "exponential_degree": choices.exponential_degree,
     }
 
 

@@ -51,6 +51,8 @@ class Plan:
     tensor_columns: int
     probability_split: int
     rescale_threshold: float
+    emulated_share: float
+    exponential_degree: int
     programs: dict[str, tuple[Step, ...]]
 
     @property

@@ -7,6 +7,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.sm100.kernel.blocks.exponential import exponential, is_emulated
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
 from attnspec.backends.sm100.kernel.work import At
@@ -89,12 +90,14 @@ def _mask(mods: Mods, s: cute.Tensor, first: int, element: Element) -> None:
 def new_maximum(plan: Plan, mods: Mods, s: cute.Tensor, old: Float32) -> tuple[Float32, Float32]:
     """The row maximum to use from now on and the factor that brings earlier sums to it.
 
-    The old one stays, and the factor is 1, while the new one exceeds it by no more than the threshold (log2 units).
+    The old one stays, and the factor is 1, while the new one exceeds it by no more than the threshold (log2 units). A NaN among
+    the scores makes the maximum, and with it the row, NaN.
     """
     peaks = [old, *(s[index] for index in range(3))]
     for index in range(3, plan.tile_kv):
-        peaks[index % 4] = cute.arch.fmax(peaks[index % 4], s[index])
-    peak = cute.arch.fmax(cute.arch.fmax(peaks[0], peaks[1]), cute.arch.fmax(peaks[2], peaks[3]))
+        peaks[index % 4] = cute.arch.fmax(peaks[index % 4], s[index], nan=True)
+    left, right = (cute.arch.fmax(peaks[at], peaks[at + 1], nan=True) for at in (0, 2))
+    peak = cute.arch.fmax(left, right, nan=True)
     growth = (peak - old) * mods.to_log2
     stays = growth <= plan.rescale_threshold
     now = Float32(cutlass.select_(stays, old, peak))
@@ -114,7 +117,8 @@ def exponentials(plan: Plan, mods: Mods, s: cute.Tensor, amount: Float32, addres
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
             low, high = cute.arch.fma_packed_f32x2((s[index], s[index + 1]), (factor, factor), (-amount, -amount))
-            s[index], s[index + 1] = cute.math.exp2(low, fastmath=True), cute.math.exp2(high, fastmath=True)
+            emulated = is_emulated(index // 2, plan.emulated_share)
+            s[index], s[index + 1] = exponential((low, high), emulated, plan.exponential_degree)
         chunk = cute.make_tensor(s.iterator + at, cute.make_layout(CHUNK))
         packed = cute.make_rmem_tensor(CHUNK // 2, Int32)
         narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(CHUNK))
