@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
 
-from attnspec.language.expr import Name, Number, Read, Search, Truth
+from attnspec.language.expr import FLOATS, Name, Number, Read, Search, Truth
 from attnspec.language.spec import Spec
 
 COMPARES = ("<", "<=", "==", "!=", ">=", ">")
@@ -37,8 +37,8 @@ SPELLINGS = {
 
 
 def spell_name(node: Name) -> str:
-    """The score is a parameter; the other given names are attributes of the tile's place."""
-    return "score" if node.name == "score" else f"at.{node.name}"
+    """Score and scale are parameters; the other given names are attributes of the tile's place."""
+    return node.name if node.name in FLOATS else f"at.{node.name}"
 
 
 def spell_number(node: Number) -> str:
