@@ -33,7 +33,12 @@ _T = TypeVar("_T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def node(cls: type[_T]) -> type[_T]:
-    """A frozen dataclass whose hash is computed once."""
+    """A frozen dataclass whose hash is computed once, when it is made: its operands have theirs, so no depth is too deep."""
+
+    def hash_now(self: Any) -> None:
+        hash(self)
+
+    cls.__post_init__ = hash_now  # type: ignore[attr-defined]
     cls = dataclass(frozen=True)(cls)
     plain_hash = cls.__hash__
 
