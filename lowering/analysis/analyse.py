@@ -7,7 +7,7 @@ from attnspec.lowering.analysis.bounds import bounds
 from attnspec.lowering.analysis.cost import element_cost
 from attnspec.lowering.analysis.derivative import derivative
 from attnspec.lowering.analysis.facts import facts_of
-from attnspec.lowering.analysis.intervals import intervals
+from attnspec.lowering.analysis.intervals import walks
 from attnspec.lowering.analysis.reads import reads
 from attnspec.lowering.simplify import simplify
 
@@ -22,12 +22,12 @@ def analyse(spec: Spec) -> Analysed:
     one given.
     """
     spec = simplified(spec)
-    facts = facts_of(spec)
     found = derivative(spec)
+    keys, queries = walks(spec.mask, facts_of(spec))
     return Analysed(
         spec=spec,
-        keys=intervals(spec.mask, "kv", facts),
-        queries=intervals(spec.mask, "q", facts),
+        keys=keys,
+        queries=queries,
         derivative=found,
         bounds=bounds(spec),
         reads=reads(spec),

@@ -12,6 +12,8 @@ from attnspec.lowering.analysis.linear import Linear, linear, of_term
 from attnspec.language.expr import Binary, Call, Expr, Name, Number, Read, Search, Select
 from attnspec.language.spec import Spec, Tensor
 
+Limits = tuple[float, float]
+
 LARGEST = 2**30  # of lengths and counts
 INT_LOW, INT_HIGH = -(2**31), 2**31 - 1
 POSITIVE = {"batch", "heads", "kv_heads"}
@@ -34,8 +36,7 @@ NAMED_ORDER = (
 )
 ORDER = tuple((Name(smaller, "int"), Name(larger, "int"), gap) for smaller, larger, gap in NAMED_ORDER)
 DEEPEST = 4  # replacements tried in a row
-
-Limits = tuple[float, float]
+MOST_NEAR = 4  # terms that a replacement is tried for
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Facts:
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     proved: dict[Linear, float] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[Expr, Limits] = field(default_factory=dict, compare=False, repr=False)
 
     def least(self, form: Linear) -> float:
         """A proved lower bound of a sum; -inf where nothing is proved."""
@@ -59,9 +61,9 @@ class Facts:
     def _least(self, form: Linear, depth: int) -> float:
         best = self._plain_least(ordered(form))
         if depth:
-            for term, count in form.terms:
-                for other in self.below(term, count):
-                    best = max(best, self._least(form - of_term(term, count) + other, depth - 1))
+            near = [(term, count, other) for term, count in form.terms for other in self.below(term, count)]
+            for term, count, other in near[:MOST_NEAR]:
+                best = max(best, self._least(form - of_term(term, count) + other, depth - 1))
         return best
 
     def _plain_least(self, form: Linear) -> float:
@@ -86,6 +88,13 @@ class Facts:
 
     def limits(self, expr: Expr) -> Limits:
         """Least and largest value of an int term."""
+        found = self.known.get(expr)
+        if found is None:
+            found = self.known[expr] = self.term_limits(expr)
+        return found
+
+    def term_limits(self, expr: Expr) -> Limits:
+        """The same, worked out."""
         match expr:
             case Number(value=value):
                 return value, value

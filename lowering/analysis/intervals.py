@@ -14,36 +14,43 @@ from attnspec.language.expr import Call, Compare, Expr, Logic, Name, Number, Sel
 from attnspec.language.source import NOWHERE, Span
 
 ZERO = Number(0, "int")
+Split = tuple[Splitter, tuple[Term, ...]]
 
 
-def intervals(mask: Expr | None, axis: Literal["kv", "q"], facts: Facts) -> Walk:
-    """The walk along `axis` for a tile of the other axis.
+def walks(mask: Expr | None, facts: Facts) -> tuple[Walk, Walk]:
+    """The walk along keys for a query tile, and along queries for a KV tile.
 
     Exact for `and`, `or`, `not` of integer comparisons whose sides are sums of q, kv, their quotients by constants, elements
     of sorted tensors, and any value without q and kv; min, max, abs and if-else are split into cases.
     """
     if mask is None:
-        whole = Range(ZERO, Name(f"len_{axis}", "int"), "everything is visible")
-        return Walk(axis, (whole,), (), True, ())
-    seen, seen_notes = ranges(mask, True, axis, facts)
-    hidden, hidden_notes = ranges(mask, False, axis, facts)
-    notes = tuple(dict.fromkeys([*seen_notes, *hidden_notes]))
-    return Walk(axis, seen, hidden, not notes, notes)
+        whole = (Range(ZERO, Name(f"len_{axis}", "int"), "everything is visible") for axis in ("kv", "q"))
+        keys, queries = ((item,) for item in whole)
+        return Walk("kv", keys, (), True, ()), Walk("q", queries, (), True, ())
+    seen, hidden = Splitter(facts), Splitter(facts)
+    split = (seen, seen.terms(mask, True)), (hidden, hidden.terms(mask, False))
+    return walk_of(mask, "kv", split, facts), walk_of(mask, "q", split, facts)
 
 
-def ranges(mask: Expr, want: bool, axis: str, facts: Facts) -> tuple[tuple[Range, ...], list[str]]:
-    """Ranges that hold every element where the mask is `want`, and why they may hold more."""
-    splitter = Splitter(facts)
-    terms = splitter.terms(mask, want)
+def walk_of(mask: Expr, axis: Literal["kv", "q"], split: tuple[Split, Split], facts: Facts) -> Walk:
+    """One walk, from the terms of the mask and of its negation."""
+    seen, hidden = (ranges(splitter, terms, axis, mask.span, facts) for splitter, terms in split)
+    notes = tuple(dict.fromkeys([*seen[1], *hidden[1]]))
+    return Walk(axis, seen[0], hidden[0], not notes, notes)
+
+
+def ranges(
+    splitter: Splitter, terms: tuple[Term, ...], axis: str, span: Span, facts: Facts
+) -> tuple[tuple[Range, ...], list[str]]:
+    """Ranges that hold every element of the terms, and why they may hold more."""
     shadows = [(Caster("q" if axis == "kv" else "kv", axis, facts).cast(term), term) for term in terms]
     for shadow, _ in shadows:
         shadow.lowers = strictest(shadow.lowers, facts)
         shadow.uppers = [-form for form in strictest([-form for form in shadow.uppers], facts)]
     # Of two that cover each other the exact one stays.
     kept = uncovered(sorted(shadows, key=lambda item: bool(item[0].notes)), facts)
-    found = tuple(range_of(shadow, term, axis, mask.span) for shadow, term in kept)
-    notes = [*splitter.notes, *(note for shadow, _ in kept for note in shadow.notes)]
-    return found, notes
+    found = tuple(range_of(shadow, term, axis, span) for shadow, term in kept)
+    return found, [*splitter.notes, *(note for shadow, _ in kept for note in shadow.notes)]
 
 
 def strictest(lowers: list[Linear], facts: Facts) -> list[Linear]:

@@ -6,11 +6,24 @@ A term is any int expression that is not itself a sum: a name, a read, `x // 4`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd
 
-from attnspec.language.expr import Binary, Expr, Name, Number, Read, Unary, children, names, substitute, with_children
+from attnspec.language.expr import (
+    ArithmeticOp,
+    Binary,
+    Expr,
+    Name,
+    Number,
+    Read,
+    Unary,
+    children,
+    rewrite,
+    substitute,
+    with_children,
+)
+from attnspec.language.source import NOWHERE
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +87,11 @@ def of_name(name: str) -> Linear:
     return of_term(Name(name, "int"))
 
 
-@lru_cache(maxsize=8192)
-def names_in(term: Expr) -> frozenset[str]:
-    """Given names in a term."""
-    return names(term)
+@lru_cache(maxsize=2**16)
+def names_in(expr: Expr) -> frozenset[str]:
+    """Given names in an expression."""
+    own = frozenset({expr.name}) if isinstance(expr, Name) else frozenset[str]()
+    return own.union(*map(names_in, children(expr)))
 
 
 @lru_cache(maxsize=8192)
@@ -95,14 +109,27 @@ def linear(expr: Expr) -> Linear:
         case Binary(left=left, right=right):
             return operation(expr, linear(left), linear(right))
         case Name():
-            return of_term(expr)
+            return of_term(bare(expr))
     return of_term(with_sums_inside(expr))
 
 
 def with_sums_inside(expr: Expr) -> Expr:
-    """The node over int operands in their canonical form."""
-    inner = tuple(to_expr(linear(at)) if at.kind == "int" else at for at in children(expr))
-    return with_children(expr, inner)
+    """The node over int operands in their canonical form, without the place and the name that a person gave it."""
+    inner = tuple(to_expr(linear(at)) if at.kind == "int" else rewrite(at, bare) for at in children(expr))
+    return bare(with_children(expr, inner))
+
+
+def bare(expr: Expr) -> Expr:
+    """The node without its place and name: results are kept across specs, and must not carry one spec's names to another."""
+    if expr.span is not NOWHERE or expr.label is not None:
+        expr = replace(expr, span=NOWHERE, label=None)
+    return first_of_equals(expr)
+
+
+@lru_cache(maxsize=2**16)
+def first_of_equals(expr: Expr) -> Expr:
+    """One object for equal nodes: comparing two of them looks at their operands once, not at every path to every leaf."""
+    return expr
 
 
 def operation(expr: Binary, left: Linear, right: Linear) -> Linear:
@@ -132,19 +159,19 @@ def floor_divide(form: Linear, divisor: int) -> Linear:
         form, divisor = -form, -divisor
     if divisor == 1:
         return form
-    whole = tuple((term, count // divisor) for term, count in form.terms if count % divisor == 0)
+    even = tuple((term, count // divisor) for term, count in form.terms if count % divisor == 0)
     rest = tuple((term, count) for term, count in form.terms if count % divisor)
     out, over = divmod(form.constant, divisor)
     if not rest:
-        return Linear(whole, out)
+        return Linear(even, out)
     common = gcd(divisor, *(count for _, count in rest))
     inner = Linear(tuple((term, count // common) for term, count in rest), over // common)
     divisor //= common
     match inner.terms:
         case ((Binary(op="//", left=left, right=Number(value=below)), 1),):
             nested = linear(left) + inner.constant * int(below)
-            return Linear(whole, out) + floor_divide(nested, divisor * int(below))
-    return Linear(whole, out) + of_term(Binary("//", to_expr(inner), Number(divisor, "int"), "int"))
+            return Linear(even, out) + floor_divide(nested, divisor * int(below))
+    return Linear(even, out) + of_term(joined("//", to_expr(inner), whole(divisor)))
 
 
 def order(item: tuple[Expr, int]) -> tuple[bool, str, str]:
@@ -159,19 +186,28 @@ def to_expr(form: Linear) -> Expr:
     total: Expr | None = None
     items = sorted(form.terms, key=order)
     if form.constant and all(coefficient < 0 for _, coefficient in items):
-        total = Number(form.constant, "int")
+        total = whole(form.constant)
     for term, coefficient in items:
-        size = abs(coefficient)
-        part = term if size == 1 else Binary("*", term, Number(size, "int"), "int")
+        part = term if abs(coefficient) == 1 else joined("*", term, whole(abs(coefficient)))
         if total is None:
-            total = part if coefficient > 0 else Unary("-", part, "int")
+            total = part if coefficient > 0 else first_of_equals(Unary("-", part, "int"))
         else:
-            total = Binary("+" if coefficient > 0 else "-", total, part, "int")
+            total = joined("+" if coefficient > 0 else "-", total, part)
     if total is None:
-        return Number(form.constant, "int")
+        return whole(form.constant)
     if form.constant and any(coefficient > 0 for _, coefficient in items):
-        total = Binary("+" if form.constant > 0 else "-", total, Number(abs(form.constant), "int"), "int")
+        total = joined("+" if form.constant > 0 else "-", total, whole(abs(form.constant)))
     return total
+
+
+def whole(value: int) -> Expr:
+    """An int constant."""
+    return first_of_equals(Number(value, "int"))
+
+
+def joined(op: ArithmeticOp, left: Expr, right: Expr) -> Expr:
+    """An int operation."""
+    return first_of_equals(Binary(op, left, right, "int"))
 
 
 def substituted(form: Linear, name: str, value: Expr) -> Linear:

@@ -11,6 +11,7 @@ from attnspec.lowering.analysis.words import words
 from attnspec.language.expr import Call, Compare, Expr, Logic, Select, Truth, Unary, nodes, rewrite
 
 MOST_TERMS = 64
+MOST_WORK = 2**14  # terms looked at for one mask
 MOST_SPLITS = 6  # nested min, max, abs and if-else that one comparison is split over
 
 
@@ -43,6 +44,7 @@ class Splitter:
     facts: Facts
     notes: list[str] = field(default_factory=list)
     done: dict[tuple[Expr, bool], tuple[Term, ...]] = field(default_factory=dict)
+    work: int = MOST_WORK
 
     def terms(self, expr: Expr, want: bool) -> tuple[Term, ...]:
         """Terms that together hold exactly where `expr` is `want`, but for what `notes` says."""
@@ -92,19 +94,20 @@ class Splitter:
 
     def at_least(self, form: Linear, origin: Expr, want: bool, splits: int) -> tuple[Term, ...]:
         """form >= 0, with min, max, abs and if-else in q or kv split into cases."""
+        self.work -= len(form.terms)
         for term, count in form.terms:
             if not names_in(term) & {"q", "kv"}:
                 continue
             piece = term if is_piecewise(term) else next((at for at in nodes(term) if is_piecewise(at)), None)
             if piece is None:
                 continue
-            if splits == 0:
-                self.notes.append(f"`{words(origin)}` has too many cases")
+            if splits == 0 or self.work < 0:
+                self.give_up(origin)
                 return ((Opaque(origin, want),),)
             if piece is term and isinstance(piece, Call):
                 return self.extreme(form, piece, count, origin, want, splits)
             return self.cases(form, piece, origin, want, splits)
-        return self.normal(((AtLeast(form, origin, want),),))
+        return self.normal([(AtLeast(form, origin, want),)])
 
     def extreme(self, form: Linear, piece: Call, count: int, origin: Expr, want: bool, splits: int) -> tuple[Term, ...]:
         """A sum with a multiple of min, max or abs: both alternatives hold, or either does."""
@@ -127,33 +130,44 @@ class Splitter:
 
     def both(self, one: tuple[Term, ...], other: tuple[Term, ...], at: Expr) -> tuple[Term, ...]:
         """`and`; where that takes too many terms, the simpler operand alone."""
-        if len(one) * len(other) > MOST_TERMS**2:
-            self.notes.append(f"`{words(at)}` has too many cases")
-            return min(one, other, key=len)
-        found = self.normal(tuple(left + right for left in one for right in other))
-        if len(found) > MOST_TERMS:
-            self.notes.append(f"`{words(at)}` has too many cases")
-            return min(one, other, key=len)
-        return found
+        if len(one) * len(other) <= self.work:
+            found = self.normal([left + right for left in one for right in other])
+            if len(found) <= MOST_TERMS:
+                return found
+        self.give_up(at)
+        return min(one, other, key=len)
 
     def either(self, one: tuple[Term, ...], other: tuple[Term, ...], at: Expr) -> tuple[Term, ...]:
         """`or`; where that takes too many terms, everything."""
-        found = self.normal(one + other)
-        if len(found) > MOST_TERMS:
-            self.notes.append(f"`{words(at)}` has too many cases")
-            return EVERYTHING
-        return found
+        if len(one) + len(other) <= self.work:
+            found = self.normal([*one, *other])
+            if len(found) <= MOST_TERMS:
+                return found
+        self.give_up(at)
+        return EVERYTHING
 
-    def normal(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    def give_up(self, at: Expr) -> None:
+        """Remember what is left vague."""
+        note = f"`{words(at)}` has too many cases"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def normal(self, terms: list[Term]) -> tuple[Term, ...]:
         """Terms tightened; those that cannot hold and those that another one covers left out."""
-        kept: list[Term] = []
+        self.work -= len(terms)
+        kept: list[tuple[Term, frozenset[Literal]]] = []
         for term in terms:
             tight = self.tightened(term)
-            if tight is None or any(set(other) <= set(tight) for other in kept):
+            if tight is None:
                 continue
-            kept = [other for other in kept if not set(tight) <= set(other)]
-            kept.append(tight)
-        return tuple(kept)
+            literals = frozenset(tight)
+            if any(other <= literals for _, other in kept):
+                continue
+            kept = [(its, other) for its, other in kept if not literals <= other]
+            kept.append((tight, literals))
+            if len(kept) > 2 * MOST_TERMS:
+                break
+        return tuple(term for term, _ in kept)
 
     def tightened(self, term: Term) -> Term | None:
         """The strictest of the literals on each sum, without those always true; None if no element satisfies them."""
@@ -206,7 +220,11 @@ def guarded(piece: Expr) -> list[tuple[Linear | Expr, bool, Expr]]:
 
 def replaced(form: Linear, piece: Expr, value: Expr) -> Linear:
     """The sum with one node replaced, wherever it stands."""
-    total = Linear((), form.constant)
+    kept, changed = [], Linear((), 0)
     for term, count in form.terms:
-        total = total + linear(rewrite(term, lambda at: value if at == piece else at)) * count
-    return total
+        found = value if term == piece else rewrite(term, lambda at: value if at == piece else at)
+        if found is term:
+            kept.append((term, count))
+        else:
+            changed = changed + linear(found) * count
+    return Linear(tuple(kept), form.constant) + changed
