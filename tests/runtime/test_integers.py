@@ -13,7 +13,8 @@ SIZES = {"batch": 2, "heads": 4, "kv_heads": 2, "len_q": 37, "len_kv": 61}
 RANGES = {name: (size, size) for name, size in SIZES.items()} | {"q": (0, 36), "kv": (0, 60), "h": (0, 3), "b": (0, 1)}
 OPERATIONS = (
     "(q - 20) // -max(kv - 9, 3)", "(q - 20) % 7", "(20 - q) % -7", "(q - 9) & (kv - 5)", "q | kv", "(q - 9) ^ kv",
-    "(q - 20) >> (kv & 7)", "q << (kv & 3)", "abs(q - 9)", "min(q, 5) * max(kv - 30, q)", "q if kv > 3 else kv - 9", "(q - 20) * (kv - 30)", "-q",
+    "(q - 20) >> (kv & 7)", "q << (kv & 3)", "abs(q - 9)", "min(q, 5) * max(kv - 30, q)", "q if kv > 3 else kv - 9",
+    "(q - 20) * (kv - 30)", "-q",
 )  # fmt: skip
 
 
