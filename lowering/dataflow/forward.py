@@ -24,13 +24,13 @@ P_COLUMNS = TILE_KV * ELEMENT_BYTES // 4
 def draw_forward(analysed: Analysed) -> Dataflow:
     """The forward graph of a variant.
 
-    There is no score operation where the score is q k as it stands. There is always a mask: lengths are free, so the last
-    key tile may end past the keys. All sizes are of padded tiles.
+    There is no score operation where the score is q k as it stands, and no row maximum where the score is bounded. There is
+    always a mask: lengths are free, so the last key tile may end past the keys. All sizes are of padded tiles.
     """
     operations, values = [*_shared_loads()], []
     for tile in range(QUERY_TILES):
         operations += _operations(analysed, tile)
-        values += _values(_chain(analysed, tile), tile, *_tile_bytes(analysed))
+        values += _values(analysed, tile)
     return Dataflow(
         direction="forward",
         tile_q=TILE_Q,
@@ -84,14 +84,15 @@ def _chain(analysed: Analysed, tile: int) -> list[Operation]:
 
 
 def _operations(analysed: Analysed, tile: int) -> list[Operation]:
-    softmax = ("row_max", "share_scale", "exp_head", "exp_tail", "row_sum")
+    maximum = ("row_max", "share_scale") if analysed.bounds.needs_row_max else ()
+    rescale = ("rescale",) if analysed.bounds.needs_row_max else ()
     return [
         Operation("load_q", "tma", "tile", tile),
         Operation("mma_qk", "tensor", "step", tile),
         *_chain(analysed, tile),
-        *(Operation(kind, "threads", "step", tile) for kind in softmax),
+        *(Operation(kind, "threads", "step", tile) for kind in (*maximum, "exp_head", "exp_tail", "row_sum")),
         Operation("share_row", "threads", "tile", tile),
-        Operation("rescale", "threads", "step", tile),
+        *(Operation(kind, "threads", "step", tile) for kind in rescale),
         Operation("mma_pv_head", "tensor", "step", tile),
         Operation("mma_pv_tail", "tensor", "step", tile),
         Operation("finish", "threads", "tile", tile),
@@ -99,7 +100,9 @@ def _operations(analysed: Analysed, tile: int) -> list[Operation]:
     ]
 
 
-def _values(chain: list[Operation], i: int, key_bytes: int, value_bytes: int) -> list[Value]:
+def _values(analysed: Analysed, i: int) -> list[Value]:
+    chain = _chain(analysed, i)
+    key_bytes, value_bytes = _tile_bytes(analysed)
     head, tail = (0, HEAD_COLUMNS), (HEAD_COLUMNS, P_COLUMNS)
     return [
         Value(f"load_q[{i}]", f"mma_qk[{i}]", "q", name="q"),
@@ -109,12 +112,10 @@ def _values(chain: list[Operation], i: int, key_bytes: int, value_bytes: int) ->
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
         *_row_values(chain[-1].name, i),
+        *(_maximum_values(chain[-1].name, i) if analysed.bounds.needs_row_max else _bounded_values(i)),
         Value(f"exp_head[{i}]", f"mma_pv_head[{i}]", "p", name="p_head", part=head),
         Value(f"exp_tail[{i}]", f"mma_pv_tail[{i}]", "p", name="p_tail", part=tail),
-        Value(f"share_scale[{i}]", f"rescale[{i}]", "stats", name="scale", part=(0, 4 * TILE_Q)),
         Value(f"share_row[{i}]", f"finish[{i}]", "stats", name="row"),
-        Value(f"mma_pv_tail[{i}]", f"rescale[{i}]", "o", distance=1, name="o_step"),
-        Value(f"rescale[{i}]", f"mma_pv_head[{i}]", "o", name="rescaled"),
         Value(f"mma_pv_head[{i}]", f"mma_pv_tail[{i}]", "o", name="o_half"),
         Value(f"mma_pv_tail[{i}]", f"finish[{i}]", "o", name="o"),
         Value(f"finish[{i}]", f"store_o[{i}]", "o_out", name="out"),
@@ -122,13 +123,28 @@ def _values(chain: list[Operation], i: int, key_bytes: int, value_bytes: int) ->
 
 
 def _row_values(masked: str, i: int) -> list[Value]:
-    """What passes in registers from the masked scores to the row's sum: scores and exponentials, running maximum and sum."""
-    readers_of_max = ("share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
+    """What passes in registers from the masked scores to the row's sum: scores, exponentials, running sum."""
     return [
-        *(Value(masked, f"{kind}[{i}]", "scores") for kind in ("row_max", "exp_head", "exp_tail")),
-        *(Value(f"row_max[{i}]", f"{kind}[{i}]", "row") for kind in readers_of_max),
-        Value(f"row_max[{i}]", f"row_max[{i}]", "row", distance=1),
+        *(Value(masked, f"{kind}[{i}]", "scores") for kind in ("exp_head", "exp_tail")),
         *(Value(f"{kind}[{i}]", f"row_sum[{i}]", "scores") for kind in ("exp_head", "exp_tail")),
         Value(f"row_sum[{i}]", f"row_sum[{i}]", "row", distance=1),
         Value(f"row_sum[{i}]", f"share_row[{i}]", "row"),
     ]
+
+
+def _maximum_values(masked: str, i: int) -> list[Value]:
+    """The running maximum, and the rescaling of O that it asks for; a bounded score has neither (see `bounds`)."""
+    readers = ("share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
+    return [
+        Value(masked, f"row_max[{i}]", "scores"),
+        *(Value(f"row_max[{i}]", f"{kind}[{i}]", "row") for kind in readers),
+        Value(f"row_max[{i}]", f"row_max[{i}]", "row", distance=1),
+        Value(f"share_scale[{i}]", f"rescale[{i}]", "stats", name="scale", part=(0, 4 * TILE_Q)),
+        Value(f"mma_pv_tail[{i}]", f"rescale[{i}]", "o", distance=1, name="o_step"),
+        Value(f"rescale[{i}]", f"mma_pv_head[{i}]", "o", name="rescaled"),
+    ]
+
+
+def _bounded_values(i: int) -> list[Value]:
+    """O is summed up as it stands."""
+    return [Value(f"mma_pv_tail[{i}]", f"mma_pv_head[{i}]", "o", distance=1, name="o_sum")]

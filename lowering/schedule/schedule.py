@@ -107,7 +107,8 @@ class Choices:
     """What the cost model decided beside roles and places.
 
     rescale_threshold: growth of the row maximum, in log2 units, up to which O is not rescaled (FA4, conditional rescaling).
-    emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree. cta_group: 1 or 2 CTAs a tensor operation.
+    emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree.
+    cta_group: 1 or 2 CTAs a tensor operation.
     probability_split: columns of P whose arrival lets PV start; the rest follow.
     """
 

@@ -44,10 +44,13 @@ def write_functions(source: Source, analysed: Analysed) -> None:
     if spec.sink is not None:
         _write(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
     _write(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
-    _write_mods(source, spec, reads_memory(rest[:1]) if has_score else False, spec.mask is not None and reads_memory(rest[-1:]))
+    _write_mods(
+        source, analysed, reads_memory(rest[:1]) if has_score else False, spec.mask is not None and reads_memory(rest[-1:])
+    )
 
 
-def _write_mods(source: Source, spec: Spec, score_reads: bool, mask_reads: bool) -> None:
+def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_reads: bool) -> None:
+    spec, bounds = analysed.spec, analysed.bounds
     folded = is_folded(spec)
     factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E
     source.blank(2)
@@ -60,6 +63,7 @@ def _write_mods(source: Source, spec: Spec, score_reads: bool, mask_reads: bool)
         source.line(f"sink={'sink_score' if spec.sink is not None else None},")
         source.line(f"scale={None if folded else 'softmax_scale'},")
         source.line(f"to_log2={factor!r},")
+        source.line(f"midpoint={None if bounds.needs_row_max else (bounds.low + bounds.high) / 2},")
         source.line(f"score_reads={score_reads},")
         source.line(f"mask_reads={mask_reads},")
     source.line(")")

@@ -71,21 +71,27 @@ def _write_dispatch(source: Source, schedule: Schedule) -> None:
             registers = roles[0].registers
             change = "increase" if registers > average else "decrease"
             source.line(f"cute.arch.setmaxregister_{change}({registers})")
-            _write_roles(source, roles)
+            _write_roles(source, roles, schedule)
 
 
-def _write_roles(source: Source, roles: Sequence[Role]) -> None:
-    kinds = list(dict.fromkeys(role.kind for role in roles if role.kind != IDLE))
-    if len(kinds) == 1:
-        source.line(_call(kinds[0]))
+def role_function(role: Role, schedule: Schedule) -> str:
+    """The library's function for a role: where nothing is rescaled, finishing rows is all that correction does."""
+    kinds = {schedule.dataflow.operation(step.operation).kind for step in role.program}
+    return "finish" if role.kind == "correction" and "rescale" not in kinds else role.kind
+
+
+def _write_roles(source: Source, roles: Sequence[Role], schedule: Schedule) -> None:
+    functions = list(dict.fromkeys(role_function(role, schedule) for role in roles if role.kind != IDLE))
+    if len(functions) == 1:
+        source.line(_call(functions[0]))
         return
     for index, role in enumerate(role for role in roles if role.kind != IDLE):
         with source.block(f"{'if' if index == 0 else 'elif'} warp == {role.warps[0]}:"):
-            source.line(_call(role.kind))
+            source.line(_call(role_function(role, schedule)))
 
 
-def _call(kind: str) -> str:
-    return f"{kind}(PLAN, tiles, pipes, work, MODS)"
+def _call(function: str) -> str:
+    return f"{function}(PLAN, tiles, pipes, work, MODS)"
 
 
 def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:

@@ -4,7 +4,7 @@ from attnspec.backends.emitted import Module
 from attnspec.backends.sm100.emit.dialect import LIBRARY
 from attnspec.backends.sm100.emit.functions import write_functions
 from attnspec.backends.sm100.emit.header import write_header
-from attnspec.backends.sm100.emit.kernel import IDLE, write_kernel
+from attnspec.backends.sm100.emit.kernel import IDLE, role_function, write_kernel
 from attnspec.backends.sm100.emit.pipes import write_pipes
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
@@ -45,7 +45,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
     source.line(f"from {KERNEL}.bundles import Mods, Tiles")
     source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
     source.line(f"from {KERNEL}.plan import Plan, Step")
-    for kind in sorted({role.kind for role in schedule.roles} - {IDLE}):
-        source.line(f"from {KERNEL}.roles.{kind} import {kind}")
+    for name in sorted({role_function(role, schedule) for role in schedule.roles} - {IDLE}):
+        source.line(f"from {KERNEL}.roles.{name} import {name}")
     source.line(f"from {KERNEL}.work import Sizes, Work, count")
     source.line("from cutlass import Float32, Int32, Int64")

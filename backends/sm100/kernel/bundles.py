@@ -45,6 +45,7 @@ class Mods:
     mask(q, first, at, row): word of the 32 keys from `first` that are visible, or None. sink(at): logit that joins the
     denominator, or None. scale(at): softmax scale, or None where it is folded into to_log2.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
+    midpoint: what stands for the row maximum where the score is bounded, in the units of `score`; None where it is not.
     score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
     """
 
@@ -56,5 +57,6 @@ class Mods:
     sink: Callable[..., Any] | None
     scale: Callable[..., Any] | None
     to_log2: float
+    midpoint: float | None
     score_reads: bool
     mask_reads: bool

@@ -56,8 +56,8 @@ def commits(schedule: Schedule) -> int:
 
 
 def exponentials(schedule: Schedule) -> int:
-    """ex2 of a variant whose score has none of its own: a row of P and a rescale factor, with and without a mask."""
-    return 2 * (schedule.dataflow.tile_kv + 1)
+    """ex2 of a variant whose score has none of its own: a row of P, and a rescale factor if there is a row maximum."""
+    return 2 * (schedule.dataflow.tile_kv + schedule.choices.needs_row_max)
 
 
 def score_loads(schedule: Schedule) -> int:

@@ -9,7 +9,15 @@ from tests.backends.sm100.build import compiled, scheduled, with_head_dim
 from tests.small_constants import VARIANTS, path_of
 
 REFUSED = {"packed_varlen"}
-PLAIN_EXPONENTIALS = {"dense", "causal", "gqa", "streaming_llm", "mla", "strided"}  # no exp, sink or load in score and mask
+PLAIN_EXPONENTIALS = {
+    "dense",
+    "causal",
+    "gqa",
+    "streaming_llm",
+    "mla",
+    "strided",
+    "softcap",
+}  # no exp, sink or load in score and mask
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 
 

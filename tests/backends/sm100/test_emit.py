@@ -28,6 +28,16 @@ def test_what_a_variant_lacks_is_not_wired() -> None:
     assert "score=None" in text and "mask=None" in text and "sink=None" in text
 
 
+def test_bounded_score_has_no_maximum_and_nothing_to_rescale() -> None:
+    text = forward_text("attention capped\nhead_dim 64\nscore = softcap(score, 30.0)\n")
+    assert "midpoint=0.0" in text
+    assert "roles.finish import finish" in text
+    for absent in ("roles.correction", "'scale'", "'rescaled'"):
+        assert absent not in text
+    unbounded = forward_text("attention capped\nhead_dim 64\ndtype fp16\nscore = softcap(score, 30.0)\n")
+    assert "midpoint=None" in unbounded and "roles.correction import correction" in unbounded
+
+
 def test_positive_constant_scale_is_folded_into_the_exponential() -> None:
     assert "scale=None" in forward_text("attention plain\nhead_dim 64\n")
     assert "scale=softmax_scale" in forward_text("attention plain\nhead_dim 64\nscale -0.125\n")

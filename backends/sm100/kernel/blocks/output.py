@@ -8,14 +8,48 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, find, slot
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan
 from attnspec.backends.sm100.kernel.work import At
-from cutlass import Float32, Int32
+from cutlass import Boolean, Float32, Int32
 
 CHUNK = 16  # columns of O moved at a time: what a thread holds in registers
 LOG2_E = math.log2(math.e)
 LN_2 = math.log(2.0)
+
+
+@cute.jit
+def finish(
+    plan: Plan,
+    tiles: Tiles,
+    pipes: Pipes,
+    mods: Mods,
+    lane: cutlass.Constexpr,
+    end: Now,
+    at: At,
+    has_steps: Boolean,
+):
+    """End of a query tile: O of every row normalised and put in shared memory, its log-sum-exp in global memory.
+
+    Waits: the row's sum; O complete, if the tile had steps (otherwise O = 0); the output slot empty. Signals: output full; the
+    statistics read; O read.
+    """
+    thread = cute.arch.thread_idx()[0] % plan.tile_q
+    before(pipes, "finish", lane, end)
+    stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
+    scale, lse = normalise(mods, at, stats.load(), (stats + plan.tile_q).load())
+    if has_steps:
+        before(pipes, "finish", lane, end, once=True)
+        column = plan.o_column + lane * plan.o_column_stride
+        address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
+        write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+        after(pipes, "finish", lane, end, once=True)
+    else:
+        write_zeros(plan, tiles, pipes, lane, end, thread)
+    q = at.q_base + thread
+    if q < at.sizes.len_q:
+        tiles.lse[at.b, at.h, q] = lse
+    after(pipes, "finish", lane, end)
 
 
 def scale_in_place(plan: Plan, address: Any, factor: Float32) -> None:

@@ -36,20 +36,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
-            before(pipes, "finish", lane, end)
-            stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
-            own = query_tile(plan, work, at, lane)
-            scale, lse = output.normalise(mods, own, stats.load(), (stats + plan.tile_q).load())
-            address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
-            if trips > 0:
-                before(pipes, "finish", lane, end, once=True)
-                output.write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
-            else:
-                output.write_zeros(plan, tiles, pipes, lane, end, thread)
-            q = own.q_base + thread
-            if q < sizes.len_q:
-                tiles.lse[own.b, own.h, q] = lse
-            after(pipes, "finish", lane, end)
+            output.finish(plan, tiles, pipes, mods, lane, end, query_tile(plan, work, at, lane), trips > 0)
         visited += 1
         full += Int32(trips > 0)
         tile += work.stride

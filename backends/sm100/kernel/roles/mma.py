@@ -27,10 +27,10 @@ def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         if trips > 0:
             _once(pipes, program, 0, Now(steps, visited, full), before)
             _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Boolean(False))
+            _once(pipes, program, 1, Now(steps, visited, full), before)
             for trip in cutlass.range(1, trips, unroll=1):
                 _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip > 1)
             _once(pipes, program, 0, Now(steps, visited, full), after)
-            _once(pipes, program, 1, Now(steps, visited, full), before)
             _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips > 1)
             _once(pipes, program, 1, Now(steps, visited, full), after)
         steps += trips

@@ -27,7 +27,8 @@ class _Place:
 def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: S complete; the statistics slot empty. Signals: the rescale factor of a step, P in two pieces, then the row's sum.
 
-    S, scored and masked, becomes P = exp2(S - row maximum) in the 16-bit type, over S itself.
+    S, scored and masked, becomes P = exp2(S - row maximum) in the 16-bit type, over S itself. Bounded scores need no maximum:
+    the midpoint of their range stands for it.
     """
     work = own_copy(work)
     keys, hidden, row_values, sizes = mods.keys, mods.hidden, mods.row, work.sizes
@@ -42,7 +43,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         q = cutlass.min(own.q_base + thread, own.q_last)
         row = row_values(q, own)
         masked = hidden(own)
-        row_max, row_sum = -Float32.inf, Float32(0.0)
+        row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
             key = key_tile(run, step) * plan.tile_kv
@@ -84,16 +85,18 @@ def _step(
     before(pipes, "load_s", lane, now)
     s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
     after(pipes, "load_s", lane, now)
-    row_max, factor = softmax_step.new_maximum(plan, mods, s, row_max)
-    before(pipes, "share_scale", lane, now)
-    place.stats.store(factor)
-    after(pipes, "share_scale", lane, now)
+    if mods.midpoint is None:
+        row_max, factor = softmax_step.new_maximum(plan, mods, s, row_max)
+        before(pipes, "share_scale", lane, now)
+        place.stats.store(factor)
+        after(pipes, "share_scale", lane, now)
+        row_sum = row_sum * factor
     shift = softmax_step.shift(mods, row_max)
     for piece in ("exp_head", "exp_tail"):
         before(pipes, piece, lane, now)
         softmax_step.exponentials(plan, mods, s, shift, place.p, piece)
         after(pipes, piece, lane, now)
-    return row_max, softmax_step.add_row(s, row_sum * factor)
+    return row_max, softmax_step.add_row(s, row_sum)
 
 
 def _share_row(plan: Plan, pipes: Pipes, place: _Place, end: Now, row_max: Float32, row_sum: Float32) -> None:
