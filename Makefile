@@ -42,7 +42,7 @@ test-all: lint
 
 lint: $(VENV)/installed-for-tests
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 
 clean:

@@ -5,14 +5,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnspec import stages
-from attnspec.backends.emitted import Emitted
 from attnspec.cli.read_file import overrides, parse_file
-from attnspec.language.spec import Spec
-from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from attnspec.backends.emitted import Emitted
+    from attnspec.language.spec import Spec
+    from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.lowering.schedule.schedule import Schedule
 
 T = TypeVar("T")
 
@@ -60,10 +62,10 @@ def show_progress(text: str) -> None:
 class Made:
     """What the walk up to the source gave; the reference has no schedule."""
 
-    spec: Spec
-    analysed: Analysed
-    schedule: Schedule | None
-    emitted: Emitted
+    spec: "Spec"
+    analysed: "Analysed"
+    schedule: "Schedule | None"
+    emitted: "Emitted"
 
 
 def walk_to_source(walk: Walk, file: str, constants: tuple[tuple[str, Any], ...], target: str) -> Made:
@@ -85,7 +87,7 @@ def walk_to_source(walk: Walk, file: str, constants: tuple[tuple[str, Any], ...]
     return Made(spec, analysed, schedule, emitted)
 
 
-def walk_to_binary(walk: Walk, emitted: Emitted, folder: Path, sass: bool) -> Any:
+def walk_to_binary(walk: Walk, emitted: "Emitted", folder: Path, sass: bool) -> Any:
     """From emitted source to PTX and cubin; the source is written to the folder."""
     return walk.step(
         "binary",
@@ -97,7 +99,7 @@ def walk_to_binary(walk: Walk, emitted: Emitted, folder: Path, sass: bool) -> An
     )
 
 
-def tell_spec(spec: Spec) -> str:
+def tell_spec(spec: "Spec") -> str:
     """`2 constants, 1 tensor (1 learned); score, mask`."""
     parts = [("score", spec.score_span), ("mask", spec.mask), ("sink", spec.sink)]
     names = [name for name, part in parts[1:] if part is not None]
@@ -105,20 +107,20 @@ def tell_spec(spec: Spec) -> str:
     return ", ".join([counted(len(spec.constants), "constant"), tensors, *names])
 
 
-def tell_analysed(analysed: Analysed) -> str:
+def tell_analysed(analysed: "Analysed") -> str:
     """What of it decides about the kernel."""
     keys = "exact" if analysed.keys.exact else "not exact"
     row_max = "needed" if analysed.bounds.needs_row_max else "not needed (the score is bounded)"
     return f"tile walk {keys}, row maximum {row_max}"
 
 
-def tell_schedule(schedule: Schedule) -> str:
+def tell_schedule(schedule: "Schedule") -> str:
     """Its size, and cycles a step."""
     roles = counted(len(schedule.roles), "role")
     return f"{roles}, {counted(len(schedule.channels), 'channel')}, verified; a step in {schedule.proof.interval:.0f} cycles"
 
 
-def tell_emitted(emitted: Emitted) -> str:
+def tell_emitted(emitted: "Emitted") -> str:
     """Files and their lines."""
     return ", ".join(f"{module.file_name} {module.text.count(chr(10))} lines" for module in emitted.modules)
 
