@@ -23,10 +23,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class Layout:
-    """A call's sizes and sequences. `is_packed`: q is (total, heads, head_dim), else (batch, length, heads, head_dim)."""
+    """A call's sizes and sequences. `is_packed`: q is (total, heads, head_dim), else (batch, length, heads, head_dim).
+
+    len_q, len_kv: whole lengths, also where there is no sequence; packed, those of the longest.
+    """
 
     batch: int
     heads: int
     kv_heads: int
     is_packed: bool
     segments: tuple[Segment, ...]
+    len_q: int
+    len_kv: int

@@ -117,7 +117,7 @@ def dense_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
     q_offset, len_q = check_positions("q", placing.q_offset, placing.len_q, q.shape[1])
     kv_offset, len_kv = check_positions("kv", placing.kv_offset, placing.len_kv, k.shape[1])
     segments = tuple(Segment(b, b, b, q.shape[1], k.shape[1], q_offset, kv_offset, len_q, len_kv) for b in range(len(q)))
-    return Layout(len(q), q.shape[2], k.shape[2], False, segments)
+    return Layout(len(q), q.shape[2], k.shape[2], False, segments, len_q, len_kv)
 
 
 def packed_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
@@ -137,7 +137,9 @@ def packed_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
     for b, (rows, keys) in enumerate(zip(pairwise(starts_q), pairwise(starts_kv))):
         count_q, count_kv = rows[1] - rows[0], keys[1] - keys[0]
         segments.append(Segment(b, slice(*rows), slice(*keys), count_q, count_kv, 0, 0, count_q, count_kv))
-    return Layout(len(segments), q.shape[1], k.shape[1], True, tuple(segments))
+    longest_q = max((part.len_q for part in segments), default=0)
+    longest_kv = max((part.len_kv for part in segments), default=0)
+    return Layout(len(segments), q.shape[1], k.shape[1], True, tuple(segments), longest_q, longest_kv)
 
 
 def check_starts(name: str, given: Lengths | None, total: int, array: str) -> list[int]:
@@ -181,11 +183,10 @@ def check_int(name: str, value: Any) -> int:
 
 def check_limits(layout: Layout) -> None:
     """Sizes that 32-bit positions are proved for."""
-    lengths = [max(segment.len_q, segment.len_kv) for segment in layout.segments]
     for name, found, largest in (
         ("batch", layout.batch, MAX_BATCH),
         ("heads", layout.heads, MAX_HEADS),
-        ("length", max(lengths, default=0), MAX_LENGTH),
+        ("length", max(layout.len_q, layout.len_kv), MAX_LENGTH),
     ):
         if found > largest:
             raise ArgumentError(f"{name} {found} is more than {largest}, the most that integer expressions are proved for")

@@ -53,8 +53,8 @@ def sizes_of(layout: Layout) -> dict[str, int]:
         "batch": layout.batch,
         "heads": layout.heads,
         "kv_heads": layout.kv_heads,
-        "len_q": max((segment.len_q for segment in layout.segments), default=0),
-        "len_kv": max((segment.len_kv for segment in layout.segments), default=0),
+        "len_q": layout.len_q,
+        "len_kv": layout.len_kv,
     }
 
 

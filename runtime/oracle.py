@@ -214,6 +214,8 @@ def scatter(
 ) -> None:
     """Add each pair's slope to the element that the pair read."""
     extents = tensors[seed.tensor].shape
+    if 0 in extents:
+        return
     where = tuple(
         np.broadcast_to(np.clip(evaluate(index, places, tensors).value, 0, extent - 1), slope.shape)
         for index, extent in zip(seed.indices, extents, strict=True)

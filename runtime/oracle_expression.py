@@ -121,7 +121,9 @@ def evaluate(
 
 
 def element(tensor: Array, indices: tuple[Array, ...]) -> Array:
-    """Elements of a tensor; an index outside the extent is moved to the nearest end, as in compiled code."""
+    """Elements of a tensor; an index outside the extent is moved to the nearest end, as in compiled code; none read as 0."""
+    if tensor.size == 0:
+        return np.zeros(np.broadcast_shapes(*map(np.shape, indices)), dtype=tensor.dtype)
     clipped = tuple(np.clip(index, 0, max(extent - 1, 0)) for index, extent in zip(indices, tensor.shape, strict=True))
     return tensor[clipped] if clipped else tensor[()]
 

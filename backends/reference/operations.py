@@ -131,8 +131,14 @@ def rsqrt(value: Value) -> Tensor:
 
 
 def read(array: Tensor, *indices: Value) -> Tensor:
-    """Elements of a tensor as the language's kind; an index outside the extent reads the nearest end, never past it."""
-    found = array[clamped(array.shape, indices)] if indices else array
+    """Elements of a tensor as the language's kind; an index outside the extent reads the nearest end, never past it.
+
+    A tensor of no elements reads as 0: a length of it is 0, so the value reaches no pair.
+    """
+    if array.numel() == 0:
+        found = torch.zeros(shape_of(indices), dtype=array.dtype)
+    else:
+        found = array[clamped(array.shape, indices)] if indices else array
     return found.to(torch.float32) if found.is_floating_point() else found
 
 
@@ -141,6 +147,8 @@ def add_at(total: Tensor, indices: tuple[Value, ...], slope: Tensor) -> None:
 
     Pairs that read one element because an index does not vary along an axis are summed first.
     """
+    if total.numel() == 0:
+        return
     where = torch.broadcast_tensors(*clamped(total.shape, indices)) if indices else (torch.zeros((), dtype=torch.int64),)
     flat = where[0]
     for index, extent in zip(where[1:], total.shape[1:], strict=True):
@@ -151,6 +159,11 @@ def add_at(total: Tensor, indices: tuple[Value, ...], slope: Tensor) -> None:
     total.view(-1).index_add_(0, flat.expand(summed.shape).reshape(-1), summed.reshape(-1))
 
 
+def shape_of(indices: Sequence[Value]) -> torch.Size:
+    """The shape that indices broadcast to."""
+    return torch.broadcast_shapes(*(tensor(index).shape for index in indices))
+
+
 def clamped(shape: Sequence[int], indices: Sequence[Value]) -> tuple[Tensor, ...]:
     """Indices inside the extents, as int64."""
     return tuple(tensor(index).to(torch.int64).clamp(0, max(extent - 1, 0)) for index, extent in zip(indices, shape, strict=True))
@@ -159,6 +172,8 @@ def clamped(shape: Sequence[int], indices: Sequence[Value]) -> tuple[Tensor, ...
 def search(array: Tensor, prefix: tuple[Value, ...], value: Value, side: str) -> Tensor:
     """Where a value belongs in the last axis of a sorted tensor, as numpy.searchsorted."""
     wanted = tensor(value)
+    if array.numel() == 0:
+        return torch.zeros(shape_of((wanted, *prefix)), dtype=torch.int64)
     rows = array[clamped(array.shape[:-1], prefix)] if prefix else array
     if rows.dim() == 1:
         return torch.searchsorted(rows, wanted.contiguous(), right=side == "right")

@@ -75,7 +75,7 @@ def visited(text, len_q, len_kv):
     live = load_module(emitted(text), "reference")
     segment = Segment(0, 0, 0, len_q, len_kv, 0, 0, len_q, len_kv)
     tiles = []
-    for rows in query_tiles(Layout(1, 1, 1, False, (segment,)), segment, 128):
+    for rows in query_tiles(Layout(1, 1, 1, False, (segment,), len_q, len_kv), segment, 128):
         t = live.name_tensors(())
         for at in key_tiles(rows, 128, live.seen_keys(rows.wide, t), live.hidden_keys(rows.wide, t)):
             tiles.append((rows.first_row // 128, at.first_key // 128, at.is_full))
