@@ -117,7 +117,7 @@ def tell_analysed(analysed: "Analysed") -> str:
 def tell_schedule(schedule: "Schedule") -> str:
     """Its size, and cycles a step."""
     roles = counted(len(schedule.roles), "role")
-    return f"{roles}, {counted(len(schedule.channels), 'channel')}, verified; a step in {schedule.proof.interval:.0f} cycles"
+    return f"{roles}, {counted(len(schedule.channels), 'channel')}, verified; a step in {schedule.proof.step_cycles:.0f} cycles"
 
 
 def tell_emitted(emitted: "Emitted") -> str:

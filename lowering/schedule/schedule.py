@@ -171,6 +171,11 @@ class Proof:
     critical: tuple[tuple[str, float], ...]
     assumptions: tuple[str, ...]
 
+    @property
+    def step_cycles(self) -> float:
+        """Cycles a KV step takes: the interval, or the work of the busiest unit where that is more."""
+        return max(self.interval, self.prices.total(self.prices.bottleneck))
+
 
 @dataclass(frozen=True)
 class Schedule(Draft):

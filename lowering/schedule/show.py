@@ -90,9 +90,9 @@ def show_critical(schedule: Schedule) -> str:
     unit = proof.prices.bottleneck
     busy = proof.prices.total(unit)
     rows = [
-        f"bottleneck: a step takes {proof.interval:.0f} cycles; the busiest unit, {unit}, works {busy:.0f} of them "
-        f"({100 * busy / proof.interval:.0f} %)",
-        "  each of these waits for the one before it, the first for the last:",
+        f"bottleneck: a step takes {proof.step_cycles:.0f} cycles; the busiest unit, {unit}, works {busy:.0f} of them "
+        f"({100 * busy / proof.step_cycles:.0f} %), and hand-overs take {proof.interval:.0f} in a circle:",
+        "  each of these waits for the one before it, the first for the last",
         "  " + " -> ".join(f"{name} {cycles:.0f}" for name, cycles in proof.critical),
     ]
     return "\n".join(rows)
@@ -120,6 +120,7 @@ def schedule_as_dict(schedule: Schedule) -> dict[str, Any]:
         "cycles_a_step": {unit: proof.prices.total(unit) for unit in UNITS},
         "bottleneck": proof.prices.bottleneck,
         "interval": proof.interval,
+        "step_cycles": proof.step_cycles,
         "critical": [{"operation": name, "cycles": cycles} for name, cycles in proof.critical],
         "assumptions": list(proof.assumptions),
     }

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from attnspec.backends.sm100.limits import LIMITS
-from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.place import place
 from attnspec.lowering.schedule.simulate import simulate
@@ -40,3 +40,9 @@ def test_interval_is_shorter_without_the_maximum() -> None:
 def test_bounded_schedule_runs_tiles_of_any_number_of_steps() -> None:
     schedule = place(draw(bounded(), "forward"), bounded(), LIMITS)
     simulate(schedule, schedule.proof.prices, (0, 1, 2, 0, 3, 5))
+
+
+def test_step_takes_no_less_than_its_busiest_unit_works() -> None:
+    costly = replace(bounded(), score_cost=ElementCost(2.0, 2.0, 0.0, 0.0))
+    proof = place(draw(costly, "forward"), costly, LIMITS).proof
+    assert proof.interval < proof.prices.total("mufu") == proof.step_cycles
