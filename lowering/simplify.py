@@ -5,8 +5,9 @@ negation of a float comparison stays (NaN). Integers are exact while they fit 32
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+
+from attnspec.lowering.fold import COMPARISONS, FLOAT_ARITHMETIC, FLOAT_CALLS, INT_ARITHMETIC, OPPOSITE, fits, known, number
 
 from attnspec.language.expr import (
     Binary,
@@ -14,7 +15,6 @@ from attnspec.language.expr import (
     Compare,
     Convert,
     Expr,
-    Kind,
     Logic,
     Number,
     Select,
@@ -23,42 +23,6 @@ from attnspec.language.expr import (
     rewrite,
 )
 
-OPPOSITE = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    ">=": lambda a, b: a >= b,
-    ">": lambda a, b: a > b,
-}
-INT_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b if 0 <= b < 32 else 2**40,
-    ">>": lambda a, b: a >> b if 0 <= b < 32 else 2**40,
-}
-FLOAT_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-}
-FLOAT_CALLS: dict[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "exp2": math.exp2,
-    "log": math.log,
-    "tanh": math.tanh,
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "sqrt": math.sqrt,
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-}
 # Integer operations and the right operand that makes them do nothing.
 NEUTRAL_RIGHT = {("+", 0), ("-", 0), ("*", 1), ("//", 1), ("|", 0), ("^", 0), ("<<", 0), (">>", 0), ("&", -1)}
 COMMUTES = {"+", "*", "&", "|", "^"}
@@ -74,11 +38,6 @@ def simplify(expr: Expr) -> Expr:
         return found
 
     return rewrite(expr, change)
-
-
-def number(value: int | float, kind: Kind) -> Number:
-    """A constant of a kind."""
-    return Number(int(value) if kind == "int" else float(value), kind)
 
 
 def reduced(at: Expr) -> Expr:
@@ -120,16 +79,13 @@ def negation(at: Unary) -> Expr:
 def minus(at: Unary) -> Expr:
     """Sign of a number."""
     match at.operand:
-        case Number(value=value) if at.kind == "float" or fits(-value):
-            return number(-value, at.kind)
+        case Number(value=value) if at.kind == "float":
+            return known(-value, at)
+        case Number(value=value) if fits(-value):
+            return number(-value, "int")
         case Unary(op="-", operand=inner):
             return inner
     return at
-
-
-def fits(value: float) -> bool:
-    """Is it a 32-bit signed integer's value?"""
-    return -(2**31) <= value < 2**31
 
 
 def int_binary(at: Binary) -> Expr:
@@ -181,7 +137,7 @@ def float_binary(at: Binary) -> Expr:
     left, right = at.left, at.right
     if isinstance(left, Number) and isinstance(right, Number) and at.op in FLOAT_ARITHMETIC:
         try:
-            return number(FLOAT_ARITHMETIC[at.op](left.value, right.value), "float")
+            return known(FLOAT_ARITHMETIC[at.op](left.value, right.value), at)
         except (ZeroDivisionError, OverflowError):
             return at
     if isinstance(right, Number) and right.value == 1 and at.op in ("*", "/"):
@@ -270,7 +226,7 @@ def call(at: Call) -> Expr:
         return first if isinstance(first, Call) and first.function == "abs" else at
     if isinstance(first, Number) and at.function in FLOAT_CALLS:
         try:
-            return number(FLOAT_CALLS[at.function](first.value), "float")
+            return known(FLOAT_CALLS[at.function](first.value), at)
         except (ValueError, OverflowError, ZeroDivisionError):
             return at
     if at.function == "floor" and isinstance(first, Number) and math.isfinite(first.value):

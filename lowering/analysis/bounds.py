@@ -13,12 +13,12 @@ from attnspec.lowering.analysis.analysed import Bounds
 from attnspec.lowering.analysis.facts import Facts, Limits, facts_of, hull
 
 from attnspec.language.expr import Binary, Call, Convert, Expr, Name, Number, Read, Select, Unary
+from attnspec.language.limits import MAX_LENGTH
 from attnspec.language.spec import Spec
 
 WIDER = 2.0**-20  # relative widening of a step: f32 rounding and the error of exp and log with room to spare
 HEADROOM_LOG2 = 24  # |v| up to 2**24 keeps sums of products finite; fp16 ends at 2**16, and activations far below
-LONGEST_ROW = 2**30  # lengths are below this
-SHORTEST_USE = 2**20  # a proof for rows shorter than this is not worth a kernel of its own
+LONGEST_ROW = 2**30  # no longer row is looked at
 F32_LOG2 = 127
 # Exponents of the least and the largest power of two that are normal numbers.
 NORMAL_LOG2 = {"bf16": (-126, 127), "fp16": (-14, 15)}
@@ -44,7 +44,7 @@ def judged(spec: Spec, low: float, high: float, half: float) -> Bounds:
         return Bounds(low, high, half, True, 0, why)
     room = F32_LOG2 - HEADROOM_LOG2 - half
     longest = int(min(LONGEST_ROW, 2.0 ** math.floor(room))) if room > 0 else 0
-    if longest < SHORTEST_USE:
+    if longest < MAX_LENGTH:  # a kernel must be right for every length that it may be called with
         why = f"{extent}: sums stay finite in f32 only up to {longest} keys, rows need their maximum"
         return Bounds(low, high, half, True, longest, why)
     proof = (

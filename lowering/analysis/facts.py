@@ -1,6 +1,6 @@
 """What is known of integer expressions before a kernel runs: ranges, order of names, `x // n` near x / n, sorted tensors.
 
-Lengths and counts are taken to be below 2**30, so that sums of two positions stay in 32 bits.
+Lengths and counts are at most what the language allows (`limits`), which keeps sums of a few positions in 32 bits.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,21 @@ from math import inf
 from attnspec.lowering.analysis.linear import Linear, linear, of_term
 
 from attnspec.language.expr import Binary, Call, Expr, Name, Number, Read, Search, Select
+from attnspec.language.limits import MAX_BATCH, MAX_HEADS, MAX_LENGTH
 from attnspec.language.spec import Spec, Tensor
 
 Limits = tuple[float, float]
 
-LARGEST = 2**30  # of lengths and counts
+LARGEST = {
+    "len_q": MAX_LENGTH,
+    "len_kv": MAX_LENGTH,
+    "batch": MAX_BATCH,
+    "heads": MAX_HEADS,
+    "kv_heads": MAX_HEADS,
+    "b": MAX_BATCH - 1,
+    "h": MAX_HEADS - 1,
+    "hkv": MAX_HEADS - 1,
+}
 INT_LOW, INT_HIGH = -(2**31), 2**31 - 1
 POSITIVE = {"batch", "heads", "kv_heads"}
 
@@ -99,11 +109,11 @@ class Facts:
             case Number(value=value):
                 return value, value
             case Name(name=name):
-                return (1 if name in POSITIVE else 0), (LARGEST if name in SIZES_ABOVE else LARGEST - 1)
+                return (1 if name in POSITIVE else 0), LARGEST.get(name, MAX_LENGTH - 1)
             case Read(tensor=tensor):
                 return self.read_limits(tensor)
             case Search():
-                return 0, LARGEST
+                return 0, INT_HIGH
             case Select(if_true=if_true, if_false=if_false):
                 return hull(self.sum_limits(if_true), self.sum_limits(if_false))
             case Call(function=function, arguments=arguments):
@@ -130,9 +140,6 @@ class Facts:
         """Is a tensor declared non-decreasing along its last axis?"""
         found = self.tensors.get(tensor)
         return found is not None and found.is_sorted
-
-
-SIZES_ABOVE = {"batch", "heads", "kv_heads", "len_q", "len_kv"}
 
 
 def facts_of(spec: Spec) -> Facts:

@@ -106,4 +106,6 @@ def condition_of(condition: Linear | Opaque) -> Expr:
     if isinstance(condition, Opaque):
         return condition.origin if condition.is_true else Unary("not", condition.origin, "bool")
     added = Linear(tuple(item for item in condition.terms if item[1] > 0), max(0, condition.constant))
+    if not added.terms:
+        return Compare("<=", to_expr(added - condition), to_expr(added))
     return Compare(">=", to_expr(added), to_expr(added - condition))

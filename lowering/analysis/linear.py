@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from math import gcd
 
 from attnspec.language.expr import (
+    SIZES,
     ArithmeticOp,
     Binary,
     Expr,
@@ -174,11 +175,11 @@ def floor_divide(form: Linear, divisor: int) -> Linear:
     return Linear(even, out) + of_term(joined("//", to_expr(inner), whole(divisor)))
 
 
-def order(item: tuple[Expr, int]) -> tuple[bool, str, str]:
-    """Added terms first, then by kind of node and name: one text for one value."""
+def order(item: tuple[Expr, int]) -> tuple[bool, bool, str, str]:
+    """Added terms first, lengths and counts last, then by kind of node and name: one text for one value."""
     term, coefficient = item
     name = term.name if isinstance(term, Name) else term.tensor if isinstance(term, Read) else ""
-    return coefficient < 0, type(term).__name__, name
+    return coefficient < 0, name in SIZES, type(term).__name__, name
 
 
 def to_expr(form: Linear) -> Expr:

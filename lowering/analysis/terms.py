@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from attnspec.lowering.analysis.facts import Facts
 from attnspec.lowering.analysis.linear import Linear, linear, names_in, of_term, to_expr
 from attnspec.lowering.analysis.words import words
+from attnspec.lowering.fold import OPPOSITE
 
 from attnspec.language.expr import Call, Compare, Expr, Logic, Select, Truth, Unary, nodes, rewrite
 
@@ -191,9 +192,6 @@ class Splitter:
             if against is not None and literal.form.constant + against.form.constant < 0:
                 return None
         return tuple(dict.fromkeys([*kept, *strictest.values()]))
-
-
-OPPOSITE = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
 
 
 def is_piecewise(expr: Expr) -> bool:
