@@ -46,7 +46,7 @@ def drawn(tensor: Tensor, sizes: dict[str, int], seed: int) -> np.ndarray:
     """Values within the declared range, else small; sorted if declared so."""
 
     def value(expr: Expr) -> int:
-        return int(function_of(expr, **sizes)())  # type: ignore[call-overload]
+        return int(function_of(expr, **sizes)())
 
     shape = [value(at) for at in tensor.shape]
     draw = np.random.default_rng(seed)

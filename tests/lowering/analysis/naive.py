@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from attnspec.lowering.analysis.tiles import Runs
 
@@ -58,7 +59,7 @@ def python_text(expr: Expr) -> str:
     raise AssertionError(expr)
 
 
-def function_of(expr: Expr, *names: str, **fixed: object) -> Callable[..., object]:
+def function_of(expr: Expr, *names: str, **fixed: object) -> Callable[..., Any]:
     """A Python function of the given names; `fixed` gives the other names, and `T` the tensors as nested lists."""
     return eval(f"lambda {', '.join(names)}: {python_text(expr)}", {**GLOBALS, **fixed})
 

@@ -121,8 +121,8 @@ def scattered(entries: tuple[LearnedGradient, ...], like: dict[str, torch.Tensor
     """Gradients of the tensors from the partials of one element."""
     found = {name: torch.zeros_like(value) for name, value in like.items()}
     for entry in entries:
-        place = tuple(int(function_of(index, **fixed)()) for index in entry.indices)  # type: ignore[call-overload]
-        found[entry.tensor][place] += float(function_of(entry.partial, **fixed)())  # type: ignore[arg-type]
+        place = tuple(int(function_of(index, **fixed)()) for index in entry.indices)
+        found[entry.tensor][place] += float(function_of(entry.partial, **fixed)())
     return found
 
 
@@ -143,7 +143,7 @@ def test_derivatives_of_a_variant_equal_autograd(name: str) -> None:
         inputs = [score, *learned.values()]
         grads = torch.autograd.grad(tensor(value) + 0 * score, inputs, allow_unused=True)
         numbers = {**fixed, "score": float(score.detach()), "T": lists}
-        assert float(grads[0]) == pytest.approx(function_of(found.derivative.score, **numbers)(), rel=1e-8, abs=1e-12)  # type: ignore[arg-type]
+        assert float(grads[0]) == pytest.approx(function_of(found.derivative.score, **numbers)(), rel=1e-8, abs=1e-12)
         ours = scattered(found.derivative.learned, learned, numbers)
         for key, grad in zip(learned, grads[1:], strict=True):
             expected = torch.zeros_like(ours[key]) if grad is None else grad
