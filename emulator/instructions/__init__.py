@@ -1,0 +1,1 @@
+"""What each PTX instruction means: one family a file, a table from opcode to rule in each."""

@@ -1,0 +1,57 @@
+"""The rule of an instruction: the first family that knows it."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from attnspec.emulator.errors import UnknownInstruction
+from attnspec.emulator.instructions import (
+    bulk_copy,
+    control,
+    convert,
+    floating,
+    integer,
+    mbarrier,
+    memory,
+    predicate,
+    tensor_access,
+    tensor_mma,
+    warp_operations,
+)
+from attnspec.emulator.instructions.rule import Act, Rule
+from attnspec.emulator.ptx.operands import Instruction
+
+FAMILIES = (
+    integer,
+    floating,
+    predicate,
+    convert,
+    memory,
+    control,
+    warp_operations,
+    mbarrier,
+    bulk_copy,
+    tensor_access,
+    tensor_mma,
+)
+Maker = Callable[[Instruction], Rule | None]
+MAKERS: dict[str, list[Maker]] = defaultdict(list)
+for family in FAMILIES:
+    for prefix, maker in family.TABLE.items():
+        MAKERS[prefix].append(maker)
+
+
+def rule_of(instruction: Instruction) -> Rule:
+    """What an instruction means; UnknownInstruction if no family says."""
+    words = instruction.parts
+    for length in range(min(len(words), 4), 0, -1):
+        for maker in MAKERS.get(".".join(words[:length]), ()):
+            rule = maker(instruction)
+            if rule is not None:
+                return rule
+    raise UnknownInstruction(instruction.text, instruction.line)
+
+
+def begins_block(instruction: Instruction) -> bool:
+    """Whether the instruction may block, so that a block must start with it."""
+    rule = rule_of(instruction)
+    return isinstance(rule, Act) and rule.blocking

@@ -1,0 +1,102 @@
+"""Operations among the lanes of a warp. PTX ISA 9.7.9.6 (shfl), 9.7.13.9 (vote), 9.7.13.11 (redux), 9.7.13.16 (elect)."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attnspec.emulator.instructions.control import require_convergent
+from attnspec.emulator.instructions.rule import LANES, Act, Rule, first_active, unsupported
+from attnspec.emulator.ptx.operands import Instruction, Sink, Two
+
+LANE = np.arange(LANES)
+
+
+def elect(instruction: Instruction) -> Rule:
+    """elect.sync d|p, members: the lowest member leads (the ISA only says that it is always the same one)."""
+    target, members = instruction.operands
+    if not isinstance(target, Two):
+        raise unsupported(instruction, "wanted d|p")
+    return Act(elect_lane, ((members, "u32"),), ((target.first, "u32"), (target.second, "pred")))
+
+
+def elect_lane(warp: Any, mask: Any, members: Any) -> tuple[Any, Any]:
+    """(leader, whether the lane leads)"""
+    wanted = int(members[first_active(mask)])
+    require_convergent(warp, mask, wanted, "elect.sync")
+    lanes = warp.lanes if mask is None else mask
+    leader = next(int(lane) for lane in np.flatnonzero(lanes) if wanted >> int(lane) & 1)
+    return np.full(LANES, leader, np.uint32), LANE == leader
+
+
+def shuffle(instruction: Instruction) -> Rule:
+    """shfl.sync.MODE.b32 d[|p], a, b, c, members"""
+    target, a, b, c, members = instruction.operands
+    both = (target.first, target.second) if isinstance(target, Two) else (target, Sink())
+    mode = next(word for word in instruction.parts if word in ("up", "down", "bfly", "idx"))
+    reads = ((a, "u32"), (b, "u32"), (c, "u32"), (members, "u32"))
+    return Act(partial(shuffle_lanes, mode=mode), reads, ((both[0], "u32"), (both[1], "pred")))
+
+
+def shuffle_lanes(warp: Any, mask: Any, a: Any, b: Any, c: Any, members: Any, mode: str) -> tuple[Any, Any]:
+    """(value of the source lane, whether that lane is in range)"""
+    require_convergent(warp, mask, int(members[first_active(mask)]), "shfl.sync")
+    amount = (b & np.uint32(31)).astype(np.int64)
+    clamp = (c & np.uint32(31)).astype(np.int64)
+    segment = (c >> np.uint32(8) & np.uint32(31)).astype(np.int64)
+    most = LANE & segment | clamp & ~segment
+    least = LANE & segment
+    if mode == "up":
+        source = LANE - amount
+        valid = source >= most
+    else:
+        source = {"down": LANE + amount, "bfly": LANE ^ amount, "idx": least | amount & ~segment}[mode]
+        valid = source <= most
+    return a[np.where(valid, source, LANE)], valid
+
+
+def vote(instruction: Instruction) -> Rule:
+    """vote.sync.all, .any, .uni to a predicate, .ballot to b32"""
+    target, value, members = instruction.operands
+    mode = next(word for word in instruction.parts if word in ("all", "any", "uni", "ballot"))
+    written = "u32" if mode == "ballot" else "pred"
+    return Act(partial(vote_lanes, mode=mode), ((value, "pred"), (members, "u32")), ((target, written),))
+
+
+def vote_lanes(warp: Any, mask: Any, value: Any, members: Any, mode: str) -> Any:
+    """The vote of the members."""
+    wanted = int(members[first_active(mask)])
+    require_convergent(warp, mask, wanted, "vote.sync")
+    voters = (warp.lanes if mask is None else mask) & (wanted >> LANE & 1 == 1)
+    votes = value[voters]
+    if mode == "ballot":
+        return np.full(LANES, sum(1 << int(lane) for lane in np.flatnonzero(value & voters)), np.uint32)
+    result = {"all": votes.all(), "any": votes.any(), "uni": votes.all() or not votes.any()}[mode]
+    return np.full(LANES, result)
+
+
+def reduce(instruction: Instruction) -> Rule:
+    """redux.sync.OP.TYPE d, a, members"""
+    target, value, members = instruction.operands
+    words = instruction.parts
+    operation, kind = words[2], words[-1]
+    kind = {"b32": "u32"}.get(kind, kind)
+    if "NaN" in words or "abs" in words:
+        raise unsupported(instruction, "these modifiers")
+    return Act(partial(reduce_lanes, operation=operation), ((value, kind), (members, "u32")), ((target, kind),))
+
+
+REDUCTIONS: dict[str, Any] = {
+    "add": np.add, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+def reduce_lanes(warp: Any, mask: Any, value: Any, members: Any, operation: str) -> Any:
+    """The reduction of the members."""
+    wanted = int(members[first_active(mask)])
+    require_convergent(warp, mask, wanted, "redux.sync")
+    lanes = (warp.lanes if mask is None else mask) & (wanted >> LANE & 1 == 1)
+    return np.full(LANES, REDUCTIONS[operation].reduce(value[lanes], dtype=value.dtype), value.dtype)
+
+
+TABLE = {"elect.sync": elect, "shfl.sync": shuffle, "vote.sync": vote, "redux.sync": reduce}

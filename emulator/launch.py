@@ -1,0 +1,124 @@
+"""The two ways in: a compiled CuTe-DSL function with its host code, or PTX text with a parameter block."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attnspec.emulator.errors import EmulatorError
+from attnspec.emulator.machine.global_memory import GlobalMemory, Region, region
+from attnspec.emulator.machine.layout import layout_of
+from attnspec.emulator.machine.machine import Launch, Machine
+from attnspec.emulator.report import Launched, Report
+from attnspec.emulator.translate.program import Program, programs
+
+CHECKS = frozenset({"uninitialised"})
+
+
+def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
+    """The names of the checks that are on: "all", "none", or some names."""
+    if checks == "all":
+        return CHECKS
+    if checks == "none":
+        return frozenset()
+    chosen = frozenset([checks] if isinstance(checks, str) else checks)
+    if chosen - CHECKS:
+        raise EmulatorError(f"checks: {', '.join(sorted(chosen - CHECKS))}; known are all, none, {', '.join(sorted(CHECKS))}")
+    return chosen
+
+
+def run_ptx(
+    text: str,
+    parameters: Sequence[Any] = (),
+    *,
+    kernel: str | None = None,
+    grid: Sequence[int] = (1,),
+    block: Sequence[int] | None = None,
+    cluster: Sequence[int] = (1,),
+    shared_bytes: int = 0,
+    seed: int | None = None,
+    checks: str | Iterable[str] = "all",
+) -> Report:
+    """Run a kernel of a PTX text.
+
+    parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, which stands for device memory and whose
+    address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel has no `.reqntid`.
+    seed: of the timing; None is program order.
+    """
+    found = programs(text)
+    if kernel is None and len(found) != 1:
+        raise EmulatorError(f"kernel: the text has {len(found)}: {', '.join(found)}")
+    program = found[kernel] if kernel is not None else next(iter(found.values()))
+    regions: list[Region] = []
+    raw = pack(program, parameters, regions)
+    threads = program.kernel.threads or three(block or (32,))
+    launch = Launch(three(grid), three(block) if block else threads, three(cluster), shared_bytes, raw)
+    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks))
+
+
+def three(numbers: Sequence[int]) -> tuple[int, int, int]:
+    """(x, y, z), 1 where not given."""
+    x, y, z = (*numbers, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def pack(program: Program, parameters: Sequence[Any], regions: list[Region]) -> bytes:
+    """The parameter block; memory that parameters point to is added to `regions`."""
+    layout = layout_of(program.kernel, 0)
+    declared = program.kernel.parameters
+    if len(parameters) != len(declared):
+        raise EmulatorError(f"{len(parameters)} parameters given, {program.kernel.name} takes {len(declared)}")
+    raw = bytearray(layout.parameter_bytes)
+    for given, one in zip(parameters, declared, strict=True):
+        start = layout.parameters[one.name]
+        if isinstance(given, bytes):
+            data = given
+        elif isinstance(given, float):
+            data = np.float32(given).tobytes()
+        elif isinstance(given, int | np.integer):
+            data = (int(given) % (1 << 8 * one.size)).to_bytes(one.size, "little")
+        else:
+            memory = region_of(given, one.name)
+            regions.append(memory)
+            data = memory.start.to_bytes(8, "little")
+        raw[start : start + len(data)] = data
+    return bytes(raw)
+
+
+def region_of(given: Any, name: str) -> Region:
+    """The memory of a numpy array or a CPU tensor, from its first element to its last."""
+    if isinstance(given, np.ndarray):
+        last = sum((size - 1) * stride for size, stride in zip(given.shape, given.strides, strict=True))
+        return region(name, given.ctypes.data, last + given.itemsize if given.size else 0, given)
+    if given.device.type != "cpu":
+        raise EmulatorError(f"{name}: a tensor on {given.device}; the emulator takes CPU tensors as device memory")
+    last = sum((size - 1) * stride for size, stride in zip(given.shape, given.stride(), strict=True))
+    return region(name, given.data_ptr(), (last + 1) * given.element_size() if given.numel() else 0, given)
+
+
+def run(launches: Sequence[tuple[Program, Launch]], memory: GlobalMemory, seed: int | None, checks: frozenset[str]) -> Report:
+    """Grids one after the other; the first with a fault is the last to run."""
+    start = time.perf_counter()
+    done: list[Launched] = []
+    faults = []
+    for program, launch in launches:
+        machine = Machine(program, launch, memory, seed, checks)
+        machine.run()
+        done.append(
+            Launched(program.kernel.name, launch.grid, launch.cluster, launch.threads, launch.shared_bytes, counts(machine))
+        )
+        faults += machine.faults
+        if faults:
+            break
+    return Report(tuple(done), tuple(faults), time.perf_counter() - start, seed)
+
+
+def counts(machine: Machine) -> Mapping[str, int]:
+    """Executed warp instructions by opcode."""
+    found: dict[str, int] = {}
+    for block, times in zip(machine.program.blocks, machine.counts, strict=True):
+        if times:
+            for instruction in machine.program.kernel.instructions[block.first : block.last]:
+                found[instruction.opcode] = found.get(instruction.opcode, 0) + times
+    return found

@@ -1,0 +1,121 @@
+"""A grid on the machine: memories, clusters, and the run."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.cta import Cluster, Cta
+from attnspec.emulator.machine.global_memory import GlobalMemory
+from attnspec.emulator.machine.layout import layout_of
+from attnspec.emulator.machine.matrix import Multiply, multiply_fast
+from attnspec.emulator.machine.scheduler import Scheduler
+from attnspec.emulator.machine.tasks import Task, Tasks
+from attnspec.emulator.machine.warp import Warp
+from attnspec.emulator.report import Fault
+
+if TYPE_CHECKING:
+    from attnspec.emulator.translate.program import Program
+
+PROCESSORS = 148  # of a B200
+MOST_FAULTS = 20
+Three = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch. parameters: the parameter block; shared_bytes: of dynamic shared memory."""
+
+    grid: Three
+    block: Three
+    cluster: Three
+    shared_bytes: int
+    parameters: bytes
+    processors: int = PROCESSORS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass
+class Machine:
+    """checks: names of the checks that are on. actor: the warp or task that acts now."""
+
+    program: "Program"
+    launch: Launch
+    memory: GlobalMemory
+    seed: int | None = None
+    checks: frozenset[str] = frozenset()
+    observer: Any = None
+    multiply: Multiply = multiply_fast
+    faults: list[Fault] = field(default_factory=list)
+    actor: Any = None
+
+    def __post_init__(self) -> None:
+        self.random = None if self.seed is None else random.Random(self.seed)
+        self.tasks = Tasks(self.random)
+        self.scheduler = Scheduler(self, self.random)
+        self.counts = [0] * len(self.program.blocks)
+        self.layout = layout_of(self.program.kernel, self.launch.shared_bytes)
+        self.coming = self.clusters()
+        self.live: dict[Cluster, int] = {}
+        self.cache: dict[Any, Any] = {}
+
+    def clusters(self) -> Iterator[Cluster]:
+        """All clusters of the grid, x fastest, made when they start."""
+        size = self.launch.cluster
+        counts = [grid // step for grid, step in zip(self.launch.grid, size, strict=True)]
+        number = 0
+        for z, y, x in np.ndindex(counts[2], counts[1], counts[0]):
+            cluster = Cluster(self, number)
+            for rank, (dz, dy, dx) in enumerate(np.ndindex(size[2], size[1], size[0])):
+                place = (x * size[0] + dx, y * size[1] + dy, z * size[2] + dz)
+                cluster.ctas.append(Cta(cluster, place, rank, self.layout))
+            number += 1
+            yield cluster
+
+    def run(self) -> None:
+        """The whole grid; a fault that ends the run is added to `faults`."""
+        size = self.launch.cluster[0] * self.launch.cluster[1] * self.launch.cluster[2]
+        try:
+            with np.errstate(all="ignore"):
+                for _ in range(max(1, self.launch.processors // size)):
+                    self.start_next()
+                self.scheduler.run()
+        except KernelFault as fault:
+            self.fault(fault.kind, fault.message, self.actor)
+
+    def start_next(self) -> None:
+        """Bring the next cluster onto the machine, if there is one."""
+        cluster = next(self.coming, None)
+        if cluster is not None:
+            warps = [warp for cta in cluster.ctas for warp in cta.warps]
+            self.live[cluster] = len(warps)
+            for warp in warps:
+                self.scheduler.add(warp)
+
+    def left(self, warp: Warp) -> None:
+        """A warp has exited; the last of a cluster makes room for the next one."""
+        cluster = warp.cta.cluster
+        warp.cta.left(warp)
+        self.live[cluster] -= 1
+        if not self.live[cluster]:
+            del self.live[cluster]
+            self.start_next()
+
+    def fault(self, kind: str, message: str, actor: Any) -> None:
+        """Note a fault of a warp or a task."""
+        if len(self.faults) >= MOST_FAULTS:
+            return
+        line = getattr(actor, "line", 0) if kind != "deadlock" else 0
+        found = next((one for one in self.program.kernel.instructions if one.line == line), None)
+        text, source = ("", None) if found is None else (found.text, found.source)
+        name = "" if actor is None or kind == "deadlock" else actor.name
+        if isinstance(actor, Task):
+            name = f"{actor.name}, issued by {actor.cta.name}"
+        self.faults.append(Fault(kind, message, line, text, name, source))

@@ -1,0 +1,86 @@
+"""Which warp runs next, and when asynchronous work completes."""
+
+from collections import deque
+from typing import Any
+
+from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.warp import FINISHED, RUNNING, Warp
+
+BURST = 4096  # blocks a warp runs before another gets its turn, in program order
+TIMEOUTS = 3  # times that every waiting warp looks again in vain before they are called stuck
+
+
+class Scheduler:
+    """ready: warps that can run. random: None in program order."""
+
+    def __init__(self, machine: Any, random: Any) -> None:
+        self.machine = machine
+        self.random = random
+        self.ready: deque[Warp] = deque()
+        self.waiting: dict[Warp, None] = {}
+        # How eager asynchronous units are is part of what a seed chooses: some runs starve them, some let them race ahead.
+        self.eagerness = 0.5 if random is None else random.choice((0.02, 0.1, 0.3, 0.6, 0.9))
+        self.burst = BURST if random is None else random.choice((1, 3, 10, 100))
+        self.vain = 0
+
+    def add(self, warp: Warp) -> None:
+        """A warp that can run."""
+        self.ready.append(warp)
+
+    def wake(self, warp: Warp) -> None:
+        """What it waited for has happened."""
+        if warp in self.waiting:
+            del self.waiting[warp]
+            self.ready.append(warp)
+            self.vain = 0
+
+    def run(self) -> None:
+        """Until no warp is left and nothing is under way."""
+        tasks = self.machine.tasks
+        while True:
+            if self.random is not None and tasks and (not self.ready or self.random.random() < self.eagerness):
+                tasks.step()
+            elif self.ready:
+                self.turn(self.pick())
+            elif not self.waiting:
+                return
+            else:
+                self.stuck()
+
+    def pick(self) -> Warp:
+        """The next warp to run."""
+        if self.random is not None:
+            self.ready.rotate(-self.random.randrange(len(self.ready)))
+        return self.ready.popleft()
+
+    def turn(self, warp: Warp) -> None:
+        """Let a warp run."""
+        self.machine.actor = warp
+        state = warp.run(self.burst)
+        self.machine.actor = None
+        if state == RUNNING:
+            self.ready.append(warp)
+        elif state == FINISHED:
+            self.machine.left(warp)
+        else:
+            self.waiting[warp] = None
+
+    def stuck(self) -> None:
+        """All warps wait and nothing is under way: a try_wait may time out (PTX ISA), all else is a deadlock."""
+        self.vain += 1
+        patient = [warp for warp in self.waiting if warp.wait.may_time_out]
+        if self.vain > TIMEOUTS or not patient:
+            raise KernelFault("deadlock", deadlock(list(self.waiting)))
+        for warp in patient:
+            warp.timed_out = True
+            warp.wait.barrier.waiters.remove(warp)
+            del self.waiting[warp]
+            self.ready.append(warp)
+
+
+def deadlock(warps: list[Warp]) -> str:
+    """What each warp waits for."""
+    lines = [f"all {len(warps)} warps that are left wait"]
+    for warp in sorted(warps, key=lambda warp: (warp.cta.place, warp.index)):
+        lines.append(f"  {warp.name} waits for {warp.wait}; it stands at {warp.where()}")
+    return "\n".join(lines)

@@ -1,0 +1,112 @@
+"""Shared memory of one CTA.
+
+Offsets count from the start of the CTA's window; the first 1024 bytes belong to the system (FACTS C8). Every byte has a flag that
+tells whether it was written.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from attnspec.emulator.errors import KernelFault
+
+RESERVED = 1024
+UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+Array = Any
+
+
+class SharedMemory:
+    """size: bytes after the reserved part. alive: False once all warps of the CTA have left."""
+
+    def __init__(self, name: str, size: int, checks: frozenset[str], observer: Any) -> None:
+        self.name = name
+        self.size = RESERVED + size
+        room = -(-self.size // 1024) * 1024
+        self.bytes = np.full(room, 0xFF, np.uint8)
+        self.written = np.zeros(room, np.uint8)
+        self.units = {size: self.bytes.view(dtype) for size, dtype in UNITS.items()}
+        self.flags = {size: self.written.view(dtype) for size, dtype in UNITS.items()}
+        self.chunks = self.bytes.view(np.uint64).reshape(-1, 2)
+        self.chunk_flags = self.written.view(np.uint64).reshape(-1, 2)
+        self.check_written = "uninitialised" in checks
+        self.observer = observer
+        self.barriers: dict[int, Any] = {}
+        self.alive = True
+
+    def load(self, actor: Any, offsets: Array, size: int, count: int) -> Array:
+        """(count, lanes) values of `size` bytes at consecutive places from each offset."""
+        index = self.index(actor, offsets, size, count)
+        if self.check_written and not (self.flags[size][index] == full_flag(size)).all():
+            self.uninitialised(offsets, self.flags[size][index] != full_flag(size))
+        if self.observer is not None:
+            self.observer.access(actor, self, False, offsets, size * count)
+        return self.units[size][index]
+
+    def store(self, actor: Any, offsets: Array, values: Array, size: int) -> None:
+        """Values (count, lanes) at consecutive places from each offset."""
+        index = self.index(actor, offsets, size, len(values))
+        self.units[size][index] = values
+        self.flags[size][index] = full_flag(size)
+        if self.observer is not None:
+            self.observer.access(actor, self, True, offsets, size * len(values))
+
+    def index(self, actor: Any, offsets: Array, size: int, count: int) -> Array:
+        """Positions in units of `size`; refuses what is misaligned or outside."""
+        self.require_alive(actor)
+        places = offsets.astype(np.int64)
+        if (places % (size * count)).any():
+            bad = places[places % (size * count) != 0][0]
+            raise KernelFault("misaligned", f"shared access of {size * count} bytes at {self.show(bad)}")
+        if places.min() < RESERVED or places.max() + size * count > self.size:
+            self.outside(places[(places < RESERVED) | (places + size * count > self.size)][0])
+        return places // size + np.arange(count)[:, None]
+
+    def require_alive(self, actor: Any) -> None:
+        """Refuse to touch the memory of a CTA that has exited."""
+        if not self.alive:
+            raise KernelFault("exited-cta", f"{actor.name} touches shared memory of {self.name}, whose warps have all exited")
+
+    def gather(self, actor: Any, places: Array) -> Array:
+        """16-byte chunks at byte offsets, as arrays of two u64."""
+        index = self.chunk_index(actor, places)
+        if self.check_written and not (self.chunk_flags[index] == full_flag(8)).all():
+            self.uninitialised(places.ravel(), (self.chunk_flags[index] != full_flag(8)).any(-1).ravel())
+        if self.observer is not None:
+            self.observer.access(actor, self, False, places, 16)
+        return self.chunks[index]
+
+    def scatter(self, actor: Any, places: Array, values: Array) -> None:
+        """Write 16-byte chunks at byte offsets."""
+        index = self.chunk_index(actor, places)
+        self.chunks[index] = values
+        self.chunk_flags[index] = full_flag(8)
+        if self.observer is not None:
+            self.observer.access(actor, self, True, places, 16)
+
+    def chunk_index(self, actor: Any, places: Array) -> Array:
+        """Positions of chunks; refuses those outside."""
+        self.require_alive(actor)
+        low, high = int(places.min()), int(places.max()) + 16
+        if low < RESERVED or high > self.size:
+            self.outside(low if low < RESERVED else high - 16)
+        return places >> 4
+
+    def outside(self, place: Any) -> None:
+        """Tell of a place beyond the memory."""
+        end, at = self.show(self.size), self.show(place)
+        raise KernelFault("out-of-bounds", f"shared memory of {self.name} ends at {end}; access at {at}")
+
+    def uninitialised(self, places: Array, bad: Array) -> None:
+        """Tell of the first place that was never written."""
+        place = np.broadcast_to(places, np.shape(bad)).ravel()[np.flatnonzero(bad)[0]]
+        raise KernelFault("uninitialised-shared", f"shared memory of {self.name} at {self.show(place)} is read before it is written")
+
+    @staticmethod
+    def show(offset: Any) -> str:
+        """An offset as kernel authors count it: from the start of dynamic shared memory."""
+        return f"+{int(offset) - RESERVED}"
+
+
+def full_flag(size: int) -> Any:
+    """The flags of `size` written bytes as one number."""
+    return UNITS[size](int.from_bytes(b"\x01" * size, "little"))

@@ -1,0 +1,95 @@
+"""Asynchronous work: what has been issued and is not complete.
+
+A task is a list of steps. In program order (no seed) every step runs when the task is issued. With a seed, tasks wait here and
+the scheduler runs a step of any of them at any moment; a pipe keeps the order of its tasks (PTX ISA, tcgen05 pipelined
+instructions), tasks outside pipes have none.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Task:
+    """name: for reports. cta: where it was issued. line: of the PTX instruction. steps: what is left to do, in order."""
+
+    name: str
+    cta: Any
+    line: int
+    steps: deque[Callable[["Task"], None]]
+    done: int = 0
+
+    def step(self) -> None:
+        """Run the next step."""
+        machine = self.cta.machine
+        outer, machine.actor = machine.actor, self
+        self.steps.popleft()(self)
+        machine.actor = outer
+        self.done += 1
+
+    def advance(self, done: int) -> None:
+        """Run steps until that many are done."""
+        while self.done < done and self.steps:
+            self.step()
+
+    def finish(self) -> None:
+        """Run all steps that are left."""
+        while self.steps:
+            self.step()
+
+
+@dataclass(eq=False)
+class Pipe:
+    """Tasks that run one after another."""
+
+    name: str
+    tasks: deque[Task] = field(default_factory=deque)
+
+    def finish(self) -> None:
+        """Run all that is left."""
+        while self.tasks:
+            self.tasks.popleft().finish()
+
+
+@dataclass(eq=False)
+class Tasks:
+    """What is under way in the whole machine. random: None in program order."""
+
+    random: Any
+    loose: list[Task] = field(default_factory=list)
+    pipes: list[Pipe] = field(default_factory=list)
+
+    def issue(self, task: Task, pipe: Pipe | None = None) -> None:
+        """Start a task, in a pipe or on its own."""
+        if self.random is None:
+            task.finish()
+        elif pipe is None:
+            self.loose.append(task)
+        else:
+            if not pipe.tasks:
+                self.pipes.append(pipe)
+            pipe.tasks.append(task)
+
+    def __bool__(self) -> bool:
+        """Whether anything is under way."""
+        self.loose = [task for task in self.loose if task.steps] if len(self.loose) > 8 else self.loose
+        return bool(self.loose or self.pipes)
+
+    def step(self) -> None:
+        """One step of one task, chosen at random."""
+        choice = self.random.randrange(len(self.loose) + len(self.pipes))
+        if choice < len(self.loose):
+            task = self.loose[choice]
+            if task.steps:
+                task.step()
+            if not task.steps:
+                self.loose.remove(task)
+            return
+        pipe = self.pipes[choice - len(self.loose)]
+        pipe.tasks[0].step()
+        if not pipe.tasks[0].steps:
+            pipe.tasks.popleft()
+        if not pipe.tasks:
+            self.pipes.remove(pipe)

@@ -1,0 +1,133 @@
+"""TMA descriptors and the boxes they move. FACTS C9 (bit layout recovered from CuTe-DSL's encoder); PTX ISA 5.5."""
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.global_memory import GlobalMemory
+
+ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
+FORMATS = {2: np.int32, 6: np.float16, 7: np.float32, 9: np.float64}
+SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B."""
+
+    address: int
+    format: int
+    element: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a whole box; what lies outside the tensor counts."""
+        return int(np.prod(self.box)) * self.element
+
+
+@lru_cache(maxsize=256)
+def decode(raw: bytes) -> TensorMap:
+    """The first 64 bytes of a descriptor."""
+    words = struct.unpack("<8Q", raw[:64])
+    if not words[1] >> 1 & 1:
+        raise KernelFault("tensor-map", "these 128 bytes are no TMA descriptor")
+    rank = (words[1] >> 4 & 7) + 1
+    format = words[1] >> 7 & 15
+    if format not in ELEMENT_BYTES or rank > 5:
+        raise KernelFault("tensor-map", f"TMA descriptor of rank {rank}, format {format}")
+    element = ELEMENT_BYTES[format]
+    low = (words[1] >> 32, words[2] & 0xFFFFFFFF, words[2] >> 32, words[3] & 0xFFFFFFFF)
+    high = tuple(words[3] >> 32 + 4 * axis & 15 for axis in range(4))
+    strides = tuple((lower | upper << 32) << 4 for lower, upper in zip(low, high, strict=True))
+    sizes = (words[4] & 0xFFFFFFFF, words[4] >> 32, words[5] & 0xFFFFFFFF, words[5] >> 32, words[6] & 0xFFFFFFFF)
+    box = (words[6] >> 56, *(words[7] >> 8 * axis & 255 for axis in range(4)))
+    if words[6] >> 32 & 0xFFFFFF:
+        raise KernelFault("tensor-map", "TMA element strides other than 1 are not modelled")
+    return TensorMap(
+        words[0],
+        format,
+        element,
+        tuple(size + 1 for size in sizes[:rank]),
+        (element, *strides)[:rank],
+        tuple(size + 1 for size in box[:rank]),
+        words[1] >> 13 & 3,
+    )
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a box inside the tensor. view: the memory there, as unsigned elements; inside: its slices in the box.
+
+    Both have the outermost dimension first.
+    """
+
+    view: Any
+    inside: tuple[slice, ...]
+
+
+def window(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Window | None:
+    """What a box at signed coordinates covers; None if all of it is outside."""
+    first = [max(0, at) for at in coordinates]
+    last = [min(at + length, size) for at, length, size in zip(coordinates, map.box, map.sizes, strict=True)]
+    if any(low >= high for low, high in zip(first, last, strict=True)):
+        return None
+    start = map.address + sum(at * stride for at, stride in zip(first, map.strides, strict=True))
+    counts = [high - low for low, high in zip(first, last, strict=True)]
+    end = start + sum((count - 1) * stride for count, stride in zip(counts, map.strides, strict=True)) + map.element
+    region = memory.region(start, end)
+    offset = start - region.base
+    base = region.units[1][offset : end - region.base].view(f"u{map.element}") if not (end - start) % map.element else None
+    if base is None:
+        raise KernelFault("misaligned", f"a TMA box at {start:#x} with elements of {map.element} bytes")
+    view = np.lib.stride_tricks.as_strided(base, tuple(counts[::-1]), tuple(map.strides[::-1]))
+    inside = tuple(
+        slice(low - at, high - at) for low, high, at in zip(first[::-1], last[::-1], coordinates[::-1], strict=True)
+    )
+    return Window(view, inside)
+
+
+def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Any:
+    """A box as 16-byte chunks (n, 2) of u64, elements outside the tensor 0."""
+    result = np.zeros(map.box[::-1], f"u{map.element}")
+    found = window(memory, map, coordinates)
+    if found is not None:
+        result[found.inside] = found.view
+    return result.reshape(-1).view(np.uint64).reshape(-1, 2)
+
+
+def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...], chunks: Any, reduction: str | None) -> None:
+    """Write a box's elements that are inside the tensor, or combine them with what is there."""
+    found = window(memory, map, coordinates)
+    if found is None:
+        return
+    values = np.ascontiguousarray(chunks).reshape(-1).view(f"u{map.element}").reshape(map.box[::-1])[found.inside]
+    if reduction is not None:
+        if map.format not in FORMATS:
+            raise KernelFault("tensor-map", f"TMA reduction of format {map.format} is not modelled")
+        dtype = FORMATS[map.format]
+        values = REDUCTIONS[reduction](found.view.view(dtype), values.view(dtype)).view(values.dtype)
+    found.view[...] = values
+
+
+REDUCTIONS: dict[str, Any] = {
+    "add": np.add, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+def swizzled(places: Any, swizzle: int) -> Any:
+    """Byte offsets with the swizzle's bits [4:7) changed by bits [7:10) of the absolute offset."""
+    return places ^ (places >> 3 & SWIZZLE_BITS[swizzle])
+
+
+@lru_cache(maxsize=1024)
+def box_places(offset: int, bytes: int, swizzle: int) -> Any:
+    """Offsets of the 16-byte chunks of a box that starts at a shared offset."""
+    return swizzled(np.arange(offset, offset + bytes, 16), swizzle)

@@ -1,0 +1,1 @@
+"""Basic blocks to Python functions over 32-lane numpy arrays."""

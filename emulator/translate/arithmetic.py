@@ -1,0 +1,248 @@
+"""Lane arithmetic that numpy has no operator for; every function is elementwise, whatever the shape.
+
+Roundings are exact: a product of two f32 is exact in f64, and what a sum of f64 loses is recovered (Knuth's two-sum).
+Approximations (ex2, lg2, rcp, rsqrt, sin, cos, tanh) are numpy's, not the hardware's tables: within the published error, not bit-equal.
+"""
+
+from typing import Any
+
+import numpy as np
+
+U16, U32, U64, S32, S64 = np.uint16, np.uint32, np.uint64, np.int32, np.int64
+F16, F32, F64 = np.float16, np.float32, np.float64
+SMALLEST_NORMAL = F32(2.0**-126)
+Array = Any
+
+
+def merge(mask: Array, new: Array, old: Array) -> Array:
+    """new where the mask is set, else old; an undefined old value stays undefined elsewhere, which nobody may read."""
+    if old is None or new is None:
+        return old if new is None else new
+    return np.where(mask, new, old)
+
+
+def join32(low: Array, high: Array) -> Array:
+    """Two 32-bit values as one of 64."""
+    return low.astype(U64) | high.astype(U64) << U64(32)
+
+
+def join16(low: Array, high: Array) -> Array:
+    """Two 16-bit values as one of 32."""
+    return low.astype(U32) | high.astype(U32) << U32(16)
+
+
+def join8(low: Array, high: Array) -> Array:
+    """Two 8-bit values as one of 16."""
+    return low.astype(U16) | high.astype(U16) << U16(8)
+
+
+def shift_left(value: Array, amount: Array) -> Array:
+    """Amounts at or beyond the width give 0 (PTX ISA, shl)."""
+    return np.left_shift(value, amount.astype(value.dtype))
+
+
+def shift_right(value: Array, amount: Array) -> Array:
+    """Amounts at or beyond the width give 0, or the sign (PTX ISA, shr)."""
+    limit = 8 * value.dtype.itemsize
+    return np.right_shift(value, np.minimum(amount, amount.dtype.type(limit)).astype(value.dtype))
+
+
+def divide(a: Array, b: Array) -> Array:
+    """Integer division towards zero."""
+    return (a - np.fmod(a, b)) // b
+
+
+def high_product(a: Array, b: Array) -> Array:
+    """Upper half of the product of two 32-bit integers, or of two 64-bit ones."""
+    if a.dtype.itemsize == 4:
+        wide = S64 if a.dtype.kind == "i" else U64
+        return (a.astype(wide) * b.astype(wide) >> wide(32)).astype(a.dtype)
+    ua, ub = a.view(U64), b.view(U64)
+    low = U64(0xFFFFFFFF)
+    a0, a1, b0, b1 = ua & low, ua >> U64(32), ub & low, ub >> U64(32)
+    middle = a1 * b0 + (a0 * b0 >> U64(32))
+    other = a0 * b1 + (middle & low)
+    high = a1 * b1 + (middle >> U64(32)) + (other >> U64(32))
+    if a.dtype.kind == "i":
+        high = high - np.where(a < 0, ub, U64(0)) - np.where(b < 0, ua, U64(0))
+    return high.view(a.dtype)
+
+
+def flush(x: Array) -> Array:
+    """Subnormal f32 to zero of its sign."""
+    return np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(F32(0), x), x)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b rounded, and what the rounding lost."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """f32 a * b + c, rounded once to nearest even."""
+    product = a.astype(F64) * b
+    total = product + c
+    result = total.astype(F32)
+    # Rounding twice errs only where the f64 sum lies midway between two f32, or in f32's subnormals.
+    doubtful = (total.view(U64) & U64(0x1FFFFFFF) == U64(0x10000000)) | (np.abs(total) < 2.0**-125)
+    if doubtful.any():
+        result = np.where(doubtful, to_odd(product, c.astype(F64)).astype(F32), result)
+    return result
+
+
+def to_odd(a: Array, b: Array) -> Array:
+    """f64 a + b rounded to odd: an inexact sum gets an odd last bit, so that rounding again to f32 is right."""
+    total, lost = two_sum(a, b)
+    bits = total.view(S64)
+    away = (lost > 0) == (total > 0)
+    even = (bits & 1 == 0) & (lost != 0) & np.isfinite(total)
+    return np.where(even, bits + np.where(away, 1, -1), bits).view(F64)
+
+
+def directed(total: Array, lost: Array, mode: str) -> Array:
+    """The exact value total + lost (f64, lost below total's last bit) as f32, rounded down (rm), up (rp) or to zero (rz)."""
+    result = total.astype(F32)
+    rest = total - result
+    sign = np.where(rest != 0, rest, lost)
+    down = (sign < 0) if mode == "rm" else (sign < 0) & (result > 0)
+    up = (sign > 0) if mode == "rp" else (sign > 0) & (result < 0)
+    if mode != "rp":
+        result = np.where(down & np.isfinite(total), np.nextafter(result, F32(-np.inf)), result)
+    if mode != "rm":
+        result = np.where(up & np.isfinite(total), np.nextafter(result, F32(np.inf)), result)
+    return result
+
+
+def add_directed(a: Array, b: Array, mode: str) -> Array:
+    """f32 a + b in a rounding mode."""
+    return directed(*two_sum(a.astype(F64), b.astype(F64)), mode)
+
+
+def multiply_directed(a: Array, b: Array, mode: str) -> Array:
+    """f32 a * b in a rounding mode."""
+    return directed(a.astype(F64) * b, F64(0), mode)
+
+
+def fma_directed(a: Array, b: Array, c: Array, mode: str) -> Array:
+    """f32 a * b + c in a rounding mode."""
+    return directed(*two_sum(a.astype(F64) * b, c.astype(F64)), mode)
+
+
+def bf16(x: Array) -> Array:
+    """f32 to brain float, to nearest even, as u32; NaN is 0x7FFF."""
+    bits = x.view(U32)
+    rounded = bits + (bits >> U32(16) & U32(1)) + U32(0x7FFF) >> U32(16)
+    nan = np.isnan(x)
+    return np.where(nan, U32(0x7FFF), rounded) if nan.any() else rounded
+
+
+def bf16x2(high: Array, low: Array) -> Array:
+    """Two f32 to two brain floats in one register."""
+    return bf16(high) << U32(16) | bf16(low)
+
+
+def f16x2(high: Array, low: Array) -> Array:
+    """Two f32 to two halves in one register."""
+    return high.astype(F16).view(U16).astype(U32) << U32(16) | low.astype(F16).view(U16)
+
+
+def from_bf16(x: Array) -> Array:
+    """u16 brain float to f32."""
+    return (x.astype(U32) << U32(16)).view(F32)
+
+
+def to_integer(x: Array, mode: str, dtype: Any) -> Array:
+    """Float to integer: rounded by mode (rni, rzi, rmi, rpi), clamped to the range; NaN gives 0."""
+    rounded = round_whole(x.astype(F64), mode)
+    info = np.iinfo(dtype)
+    inside = np.nan_to_num(np.clip(rounded, float(info.min), float(info.max)))
+    # The largest 64-bit integers are not f64: those lanes are set by comparison.
+    whole = np.where(inside < float(info.max), inside, 0).astype(dtype)
+    return np.where(inside >= float(info.max), dtype(info.max), whole)
+
+
+def round_whole(x: Array, mode: str) -> Array:
+    """A float rounded to a whole number."""
+    return {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode](x)
+
+
+def ex2(x: Array) -> Array:
+    """2^x, subnormals flushed in and out."""
+    return flush(np.exp2(flush(x)))
+
+
+def byte_permute(a: Array, b: Array, selector: Array) -> Array:
+    """prmt.b32 in its default mode: each nibble picks a byte of {b, a}; its top bit asks for that byte's sign."""
+    wide = join32(a, b)
+    result = np.zeros_like(a)
+    for position in range(4):
+        nibble = (selector >> U32(4 * position)).astype(U64)
+        byte = wide >> (nibble & U64(7)) * U64(8) & U64(0xFF)
+        signed = np.where(byte & U64(0x80), U64(0xFF), U64(0))
+        byte = np.where(nibble & U64(8), signed, byte)
+        result = result | byte.astype(U32) << U32(8 * position)
+    return result
+
+
+def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
+    """lop3.b32: bit 4a + 2b + c of the table."""
+    result = np.zeros_like(a)
+    for row in range(8):
+        if table >> row & 1:
+            result = result | ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
+    return result
+
+
+def extract(value: Array, start: Array, length: Array) -> Array:
+    """bfe: a bit field, sign-extended for signed types (PTX ISA, bfe)."""
+    width = 8 * value.dtype.itemsize
+    start, length = (start & U32(0xFF)).astype(S64), (length & U32(0xFF)).astype(S64)
+    unsigned = value.view(U32 if width == 32 else U64)
+    kind = unsigned.dtype.type
+    kept = np.minimum(length, np.maximum(width - start, 0))
+    field = np.where(start < width, unsigned >> np.minimum(start, width - 1).astype(kind), kind(0))
+    ones = np.where(kept >= width, ~kind(0), (kind(1) << np.minimum(kept, width - 1).astype(kind)) - kind(1))
+    result = field & ones
+    if value.dtype.kind == "i":
+        top = np.minimum(start + length - 1, width - 1)
+        sign = unsigned >> np.clip(top, 0, width - 1).astype(kind) & kind(1)
+        result = np.where((sign == 1) & (length > 0), result | ~ones, result)
+    return np.where(length == 0, kind(0), result).view(value.dtype)
+
+
+def insert(value: Array, into: Array, start: Array, length: Array) -> Array:
+    """bfi: put the low bits of a value into another."""
+    kind = into.dtype.type
+    width = 8 * into.dtype.itemsize
+    start, length = (start & U32(0xFF)).astype(S64), (length & U32(0xFF)).astype(S64)
+    ones = np.where(length >= width, ~kind(0), (kind(1) << np.minimum(length, width - 1).astype(kind)) - kind(1))
+    mask = np.where(start < width, ones << np.minimum(start, width - 1).astype(kind), kind(0))
+    return into & ~mask | value << np.minimum(start, width - 1).astype(kind) & mask
+
+
+def leading_zeros(value: Array) -> Array:
+    """clz, as u32."""
+    width = 8 * value.dtype.itemsize
+    found = np.full(value.shape, width, U32)
+    for bit in range(width):
+        found = np.where(value >> value.dtype.type(bit) & value.dtype.type(1), U32(width - 1 - bit), found)
+    return found
+
+
+def reverse_bits(value: Array) -> Array:
+    """brev.b32"""
+    result = np.zeros_like(value)
+    for bit in range(8 * value.dtype.itemsize):
+        result = result << value.dtype.type(1) | value >> value.dtype.type(bit) & value.dtype.type(1)
+    return result
+
+
+def funnel(low: Array, high: Array, amount: Array, left: bool, clamp: bool) -> Array:
+    """shf: shift {high, low} and keep the upper (left) or lower 32 bits."""
+    amount = np.minimum(amount, U32(32)) if clamp else amount & U32(31)
+    wide = join32(low, high)
+    if left:
+        return (wide << amount.astype(U64) >> U64(32)).astype(U32)
+    return (wide >> amount.astype(U64)).astype(U32)

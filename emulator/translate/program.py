@@ -1,0 +1,125 @@
+"""A kernel as Python functions, one a basic block, made when first run and kept for the process."""
+
+import hashlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.instructions.lookup import begins_block, rule_of
+from attnspec.emulator.instructions.rule import BLOCKED, DTYPES
+from attnspec.emulator.machine.warp import LEFT
+from attnspec.emulator.ptx.flow import Block, blocks
+from attnspec.emulator.ptx.operands import Kernel
+from attnspec.emulator.ptx.parser import parse
+from attnspec.emulator.translate import arithmetic
+from attnspec.emulator.translate.build import Builder, Built
+from attnspec.emulator.translate.emit import Emitter, unsigned
+from attnspec.emulator.translate.values import LiveIn
+
+BlockFunction = Callable[[Any, list[Any], Any, dict[str, Any]], int]
+
+
+def undefined(warp: Any, index: int) -> None:
+    """A register that no instruction has written is read."""
+    raise KernelFault("uninitialised-register", f"{warp.program.kernel.registers[index]} is read before it is written")
+
+
+@dataclass
+class Program:
+    """functions: by (block, whether all lanes are active); kept: registers that some block takes from before it."""
+
+    kernel: Kernel
+    blocks: tuple[Block, ...]
+    namespace: dict[str, Any]
+    kept: frozenset[int]
+    built: tuple[Built, ...]
+    functions: dict[tuple[int, bool], BlockFunction] = field(default_factory=dict)
+    interned: dict[Hashable, str] = field(default_factory=dict)
+
+    def function(self, block: int, full: bool) -> BlockFunction:
+        """The function of a block for a full warp, or for one with some lanes off."""
+        found = self.functions.get((block, full))
+        if found is None:
+            found = self.functions[block, full] = self.compile(block, full)
+        return found
+
+    def compile(self, index: int, full: bool) -> BlockFunction:
+        """Translate a block."""
+        text = self.text(index, full)
+        name = f"block_{index}{'' if full else '_part'}"
+        exec(compile(text, f"<{self.kernel.name[:40]} {name}>", "exec"), self.namespace)
+        return self.namespace[name]
+
+    def text(self, index: int, full: bool) -> str:
+        """The Python text of a block's function."""
+        block, built = self.blocks[index], self.built[index]
+        emitter = Emitter(self.namespace, self.interned)
+        emitter.body(built)
+        condition = None if built.condition is None else emitter.value(built.condition, "pred")
+        stores = self.stores(built, emitter, full)
+        lines = emitter.lines + stores + ending(block, built, condition)
+        name = f"block_{index}{'' if full else '_part'}"
+        return f"def {name}(w, R, m, S):\n    " + "\n    ".join(lines) + "\n"
+
+    def stores(self, built: Built, emitter: Emitter, full: bool) -> list[str]:
+        """Keep what other blocks may read."""
+        stores: list[str] = []
+        for index, value in built.registers.items():
+            if index not in self.kept:
+                continue
+            if isinstance(value, LiveIn):
+                # Copied as it is: a copy of an undefined register is no fault.
+                text = emitter.names.get((value, unsigned(value.bits))) or emitter.bind("v", f"R[{value.index}]")
+            else:
+                text = emitter.value(value, unsigned(value.bits))
+            stores.append(f"R[{index}] = {text}" if full else f"R[{index}] = merge(m, {text}, R[{index}])")
+        return stores
+
+
+def ending(block: Block, built: Built, condition: str | None) -> list[str]:
+    """The last lines of a block's function: which block comes next."""
+    after = block.index + 1
+    if built.ending == "fall":
+        return [f"return {block.successors[0]}"]
+    if built.ending in ("exit", "trap"):
+        call = f"w.{'leave' if built.ending == 'exit' else 'trap'}"
+        line = f"w.line = {built.ending_line}"
+        return [line, f"return {call}(m, {condition}, {after if condition else LEFT})"]
+    taken = block.successors[0]
+    if condition is None:
+        return [f"return {taken}"]
+    fall = block.successors[1]
+    return [
+        f"c = {condition} if m is None else {condition} & m",
+        "n = count_nonzero(c)",
+        "if n == 0: return " + str(fall),
+        "if n == w.active: return " + str(taken),
+        f"return w.diverge(c, {taken}, {fall}, {block.join})",
+    ]
+
+
+@lru_cache(maxsize=64)
+def _programs(digest: str, text: str) -> dict[str, Program]:
+    return {kernel.name: program_of(kernel) for kernel in parse(text)}
+
+
+def programs(text: str) -> dict[str, Program]:
+    """The kernels of a PTX text by name, translated once a process."""
+    return _programs(hashlib.sha256(text.encode()).hexdigest(), text)
+
+
+def program_of(kernel: Kernel) -> Program:
+    """Check that every instruction is known, cut the kernel into blocks, find the registers that cross them."""
+    cut = blocks(kernel, begins_block)
+    built = tuple(Builder(rule_of).block(kernel.instructions[block.first : block.last]) for block in cut)
+    kept = frozenset(index for each in built for index in each.exposed)
+    namespace: dict[str, Any] = {f"T_{name}": dtype for name, dtype in DTYPES.items()}
+    namespace |= {"np": np, "BLOCKED": BLOCKED, "undefined": undefined, "count_nonzero": np.count_nonzero, "A": arithmetic}
+    namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
+    return Program(kernel, cut, namespace, kept, built)
+
+
