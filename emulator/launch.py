@@ -16,6 +16,25 @@ from attnspec.emulator.translate.program import Program, programs
 CHECKS = frozenset({"uninitialised"})
 
 
+def launch(compiled: Any, *arguments: Any, seed: int | None = None, checks: str | Iterable[str] = "all") -> Report:
+    """Run what `cute.compile` returned, host code and all, on CPU tensors.
+
+    arguments: those of the compiled function; tensors stand for device memory, and nothing else may be touched. The stream may be
+    left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
+    """
+    from attnspec.emulator.host import ptx_of, record
+
+    found = programs(ptx_of(compiled))
+    sizes = {name: tuple(one.size for one in program.kernel.parameters) for name, program in found.items()}
+    launches = []
+    for call in record(compiled, arguments, sizes):
+        program = found[call.kernel]
+        raw = pack(program, call.arguments, [])
+        launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
+    regions = tuple(region_of(one, f"argument {position}") for position, one in enumerate(arguments) if hasattr(one, "data_ptr"))
+    return run(launches, GlobalMemory(regions), seed, checks_of(checks))
+
+
 def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
     """The names of the checks that are on: "all", "none", or some names."""
     if checks == "all":

@@ -1,0 +1,239 @@
+"""The host side of a compiled CuTe-DSL function, run without a GPU; every private entry point of the DSL is in this file.
+
+The compiled function's host module is put into a fresh execution engine whose CUDA symbols are callbacks of ours: they answer as
+one device would, and record each launch. The kernel parameters come from the genuine host code, finished TMA descriptors too.
+Found in nvidia-cutlass-dsl 4.8.1 (EMULATOR section 2): the host module's undefined symbols; the launch configuration
+`{u32 grid[3]; u32 block[3]; u64 shared; void* stream; attribute* attributes; u32 count}`, attributes of 72 bytes
+`{u32 id; u32 pad; u8 value[64]}`; a tensor argument as `{pointer, {dynamic sizes, dynamic strides}}`.
+"""
+
+import ctypes
+import importlib.metadata
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnspec.emulator.errors import EmulatorError
+
+PACKAGE, VERSION = "nvidia-cutlass-dsl", "4.8.1"
+CLUSTER_ATTRIBUTE = 4
+ATTRIBUTE_BYTES = 72
+SHARED_BYTES_OF_DEVICE = 232448  # cudaDevAttrMaxSharedMemoryPerBlockOptin (97) of sm_90 and sm_100
+HANDLE = 0x5EED
+POINTER = ctypes.c_void_p
+INT = ctypes.c_int32
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One call of cudaLaunchKernelEx. arguments: addresses of the kernel's parameters are read at once, by size."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[bytes, ...]
+
+
+@dataclass
+class Recorder:
+    """The recording runtime. sizes: bytes of each parameter, by kernel name."""
+
+    sizes: dict[str, tuple[int, ...]]
+    launches: list[Recorded] = field(default_factory=list)
+    error: BaseException | None = None
+    kernels: list[str] = field(default_factory=list)
+
+    def symbols(self) -> dict[str, Any]:
+        """ctypes callbacks by symbol; they must outlive the engine."""
+        signatures = {
+            "_cudaLibraryLoadData": (self.load_library, 4 * [POINTER] + [INT, POINTER, POINTER, INT]),
+            "_cudaLibraryGetKernel": (self.get_kernel, [POINTER, POINTER, POINTER]),
+            "_cuKernelGetAttribute": (self.attribute, [POINTER, INT, POINTER, INT]),
+            "_cudaDeviceGetAttribute": (self.device_attribute, [POINTER, INT, INT]),
+            "_cudaGetDevice": (self.device, [POINTER]),
+            "_cudaSetDevice": (self.agree, [INT]),
+            "_cudaKernelSetAttributeForDevice": (self.agree, [POINTER, INT, INT, INT]),
+            "_cudaFuncSetAttribute": (self.agree, [POINTER, INT, INT]),
+            "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": (self.occupancy, [POINTER, POINTER, INT, ctypes.c_int64]),
+            "_cudaLaunchKernelEx": (self.launch, [POINTER, POINTER, POINTER]),
+            "_cudaLaunchKernel": (self.refuse, [POINTER] + 6 * [INT] + [POINTER, ctypes.c_int64, POINTER]),
+        }
+        return {name: ctypes.CFUNCTYPE(INT, *types)(self.guarded(call)) for name, (call, types) in signatures.items()}
+
+    def guarded(self, call: Any) -> Any:
+        """An exception must not reach compiled code: it is kept, and raised once the host function is back."""
+
+        def safe(*arguments: Any) -> int:
+            try:
+                return call(*arguments) or 0
+            except BaseException as error:
+                self.error = self.error or error
+                return 0
+
+        return safe
+
+    def load_library(self, library: int, *_: Any) -> None:
+        """cudaLibraryLoadData"""
+        POINTER.from_address(library).value = HANDLE
+
+    def get_kernel(self, kernel: int, library: int, name: int) -> None:
+        """cudaLibraryGetKernel: the handle is 1 + the kernel's number."""
+        self.kernels.append(ctypes.string_at(name).decode())
+        POINTER.from_address(kernel).value = len(self.kernels)
+
+    def attribute(self, result: int, *_: Any) -> None:
+        """cuKernelGetAttribute: asked for the static shared memory, which is not counted here."""
+        INT.from_address(result).value = 0
+
+    def device_attribute(self, result: int, *_: Any) -> None:
+        """cudaDeviceGetAttribute"""
+        INT.from_address(result).value = SHARED_BYTES_OF_DEVICE
+
+    def device(self, result: int) -> None:
+        """cudaGetDevice"""
+        INT.from_address(result).value = 0
+
+    def occupancy(self, result: int, *_: Any) -> None:
+        """cudaOccupancyMaxActiveBlocksPerMultiprocessor"""
+        INT.from_address(result).value = 1
+
+    def agree(self, *_: Any) -> None:
+        """A setting that changes nothing here."""
+
+    def refuse(self, *_: Any) -> None:
+        """A launch of another kind."""
+        raise EmulatorError("the host code launches by cudaLaunchKernel: only cudaLaunchKernelEx is recorded")
+
+    def launch(self, configuration: int, kernel: int, arguments: int) -> None:
+        """cudaLaunchKernelEx: read the configuration and every parameter at once; they live on the host's stack."""
+        raw = ctypes.string_at(configuration, 52)
+        numbers = struct.unpack_from("<6IQQQI", raw)
+        grid, block, shared, attributes, count = numbers[:3], numbers[3:6], numbers[6], numbers[8], numbers[9]
+        cluster = (1, 1, 1)
+        for position in range(count):
+            identifier = ctypes.c_uint32.from_address(attributes + position * ATTRIBUTE_BYTES).value
+            if identifier == CLUSTER_ATTRIBUTE:
+                cluster = struct.unpack("<3I", ctypes.string_at(attributes + position * ATTRIBUTE_BYTES + 8, 12))
+        name = self.kernels[kernel - 1]
+        if name not in self.sizes:
+            raise EmulatorError(f"the host code launches `{name}`, which is not in the compiled PTX")
+        pointers = [POINTER.from_address(arguments + 8 * position).value or 0 for position in range(len(self.sizes[name]))]
+        values = tuple(ctypes.string_at(at, size) for at, size in zip(pointers, self.sizes[name], strict=True))
+        self.launches.append(Recorded(name, grid, block, cluster, shared, values))
+
+
+def require_version() -> None:
+    """The entry points below are private to one version."""
+    found = importlib.metadata.version(PACKAGE)
+    if found != VERSION:
+        raise EmulatorError(f"the emulator launches kernels of {PACKAGE} {VERSION}; {found} is installed")
+
+
+def ptx_of(compiled: Any) -> str:
+    """The PTX kept with a compiled function."""
+    text = compiled.artifacts.PTX if getattr(compiled, "artifacts", None) is not None else None
+    if not text:
+        raise EmulatorError("the function was compiled without its PTX: add --keep-ptx to the compile options")
+    return text.decode() if isinstance(text, bytes) else text
+
+
+def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, ...]]) -> list[Recorded]:
+    """Run the host function of a compiled one and give the launches it makes.
+
+    arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves.
+    """
+    require_version()
+    from cutlass._mlir.execution_engine import ExecutionEngine
+
+    if getattr(compiled, "ir_module", None) is None:
+        raise EmulatorError("the function has no host module: it was loaded from a file, or compiled with --enable-tvm-ffi")
+    recorder = Recorder(sizes)
+    engine = ExecutionEngine(compiled.ir_module, opt_level=0, shared_libs=[])
+    symbols = recorder.symbols()
+    for name, callback in symbols.items():
+        engine.raw_register_runtime(name, ctypes.cast(callback, POINTER))
+    library, device, status = POINTER(), INT(0), INT(0)
+    to_library = ctypes.pointer(library)
+    call(engine, "cuda_init", [ctypes.pointer(to_library), ctypes.pointer(status)])
+    call(engine, "cuda_load_to_device", [ctypes.pointer(to_library), ctypes.pointer(device), ctypes.pointer(status)])
+    cells = cells_of(compiled, arguments)
+    call(engine, f"_mlir_ciface_{compiled.function_name}", [*cells, ctypes.pointer(status)])
+    if recorder.error is not None:
+        raise recorder.error
+    if status.value:
+        raise EmulatorError(f"the host function gives CUDA error {status.value}")
+    return recorder.launches
+
+
+def call(engine: Any, name: str, cells: Sequence[Any]) -> None:
+    """Call a function by its packed form: an array of pointers to arguments, the result last."""
+    address = engine.raw_lookup(name)
+    if not address:
+        raise EmulatorError(f"the host module has no function {name}")
+    packed = (POINTER * len(cells))(*(ctypes.cast(cell, POINTER) for cell in cells))
+    ctypes.CFUNCTYPE(None, POINTER)(address)(packed)
+
+
+def cells_of(compiled: Any, arguments: Sequence[Any]) -> list[Any]:
+    """A pointer to each argument in the form that the host function's signature asks for."""
+    types = argument_types(str(compiled.ir_module), compiled.function_name)
+    given = list(arguments) + [None] * (len(types) - len(arguments))
+    if len(given) != len(types):
+        raise EmulatorError(f"{len(arguments)} arguments given, the compiled function takes {len(types)}")
+    return [cell_of(value, type, position) for position, (value, type) in enumerate(zip(given, types, strict=True))]
+
+
+def argument_types(module: str, name: str) -> list[str]:
+    """LLVM types of a function's arguments, from the text of the host module."""
+    start = module.index(f"llvm.func @_mlir_ciface_{name}(") + len(f"llvm.func @_mlir_ciface_{name}(")
+    depth, end = 1, start
+    while depth:
+        depth += {"(": 1, ")": -1}.get(module[end], 0)
+        end += 1
+    pieces = re.split(r"%arg\d+: ", module[start : end - 1])[1:]
+    return [piece.strip().rstrip(",") for piece in pieces]
+
+
+def cell_of(value: Any, type: str, position: int) -> Any:
+    """One argument's memory."""
+    if hasattr(value, "__c_pointers__"):
+        return POINTER(value.__c_pointers__()[0])
+    if type.startswith("!llvm.struct<(ptr"):
+        return tensor_cell(value, type, position)
+    if type == "!llvm.ptr":
+        return ctypes.pointer(POINTER(0 if value is None else int(value)))
+    kinds = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": INT, "i64": ctypes.c_int64}
+    kinds |= {"f32": ctypes.c_float, "f64": ctypes.c_double}
+    if type not in kinds or value is None:
+        raise EmulatorError(f"argument {position}: {value!r} for a host argument of type {type}")
+    return ctypes.pointer(kinds[type](value))
+
+
+def tensor_cell(tensor: Any, type: str, position: int) -> Any:
+    """`{pointer, {sizes, strides}}` of those that are dynamic: of fewer than all, the leading ones, as the last axis is the one
+    that a kernel knows."""
+    words = re.findall(r"\bi(32|64)\b", type)
+    groups = [re.findall(r"i(32|64)", group) for group in re.findall(r"struct<\(((?:i\d+(?:, )?)+)\)>", type)]
+    flat = sum(len(group) for group in groups)
+    if flat != len(words) or len(groups) > 2:
+        raise EmulatorError(f"argument {position}: a tensor as {type} is not known; pass a cute tensor")
+    if len(groups) == 1:
+        # Only sizes, or only strides, are dynamic: strides are the 64-bit ones.
+        groups = [groups[0], []] if groups[0][0] == "32" else [[], groups[0]]
+    sizes, strides = groups if groups else ([], [])
+    shape, steps = tuple(tensor.shape), tuple(tensor.stride())
+    if len(sizes) > len(shape) or len(strides) > len(steps):
+        raise EmulatorError(f"argument {position}: a tensor of {len(shape)} dimensions for {type}")
+    values = [*zip(sizes, shape, strict=False), *zip(strides, steps, strict=False)]
+    fields: list[Any] = [("pointer", ctypes.c_uint64)]
+    fields += [(f"v{at}", INT if bits == "32" else ctypes.c_int64) for at, (bits, _) in enumerate(values)]
+    layout = _structure(tuple(fields))
+    return ctypes.pointer(layout(tensor.data_ptr(), *(value for _, value in values)))
+
+
+def _structure(fields: tuple[Any, ...]) -> Any:
+    return type("Argument", (ctypes.Structure,), {"_fields_": list(fields)})
