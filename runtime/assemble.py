@@ -17,6 +17,7 @@ from attnspec.runtime.binary import Binary, read_resources
 from attnspec.language.diagnostics import InternalError
 
 COMPILER = "nvidia-cutlass-dsl"
+DIALECTS = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")  # each looks for settings of its own; importing the compiler starts both
 ALIGNMENT = 16  # bytes, of the start of q, k, v and out, and of their strides (TMA)
 
 
@@ -30,8 +31,8 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     path.write_text(module.text, encoding="utf-8")
     if sass and importlib.util.find_spec("nvidia.cu13") is None and not os.environ.get("CUDA_HOME"):
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
-    live = load_file(module, path)
-    with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings():
+    with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
+        live = load_file(module, path)
         compiled = _compile(live, emitted.manifest, scratch, sass)
         artifacts = compiled.artifacts
         ptx, cubin, text = _text(artifacts.PTX), bytes(artifacts.CUBIN), _text(artifacts.SASS) if sass else None
@@ -59,18 +60,23 @@ def load_file(module: Module, path: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def quiet_settings() -> Iterator[None]:
-    """The compiler's own disk cache off: it would write outside the folder that was named."""
-    name = "CUTE_DSL_DISABLE_FILE_CACHING"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
+def quiet_settings(scratch: str) -> Iterator[None]:
+    """The compiler's own disk cache off, its folder in `scratch`: it would make one that users of the machine share.
+
+    It must hold while the compiler is imported, too: that is when it looks.
+    """
+    values = {"DISABLE_FILE_CACHING": "1", "CACHE_DIR": scratch}
+    settings = {f"{dialect}_{name}": value for dialect in DIALECTS for name, value in values.items()}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _compile(live: ModuleType, manifest: Mapping[str, Any], scratch: str, sass: bool) -> Any:
@@ -78,7 +84,13 @@ def _compile(live: ModuleType, manifest: Mapping[str, Any], scratch: str, sass: 
     from cutlass import Int32
     from cutlass.cute.runtime import make_fake_stream
 
-    options = [f"--gpu-arch {manifest['architecture']}", "--keep-ptx", "--keep-cubin", "--generate-line-info", f"--dump-dir {scratch}"]
+    options = [
+        f"--gpu-arch {manifest['architecture']}",
+        "--keep-ptx",
+        "--keep-cubin",
+        "--generate-line-info",
+        f"--dump-dir {scratch}",
+    ]
     options += ["--keep-sass"] if sass else []
     arguments = _fake_arguments(manifest["arguments"])
     return cute.compile(live.forward, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))
