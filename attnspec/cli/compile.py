@@ -75,7 +75,7 @@ def command(
 def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forward_only: bool, notes: list[str]) -> dict[str, Any]:
     """Write all files; returns the facts in manifest.json."""
     from attnspec.cli.facts import facts_of
-    from attnspec.cli.output_folder import MANIFEST
+    from attnspec.cli.output_folder import MANIFEST, settled
     from attnspec.cli.walk import walk_to_binary
 
     binary = None
@@ -86,7 +86,8 @@ def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forwar
         if path.name not in files:
             path.unlink()
     for name, data in files.items():
-        (draft / name).write_bytes(data)
+        files[name] = settled(data, draft)
+        (draft / name).write_bytes(files[name])
     facts = facts_of(made, walk, binary, files, notes)
     (draft / MANIFEST).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return facts

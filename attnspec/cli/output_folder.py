@@ -16,26 +16,51 @@ OWN = ("forward.py", "backward.py", "forward.ptx", "forward.cubin", "forward.sas
 
 @contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside the one named, so that files can be renamed over; gone at the end, whatever happens."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise ArgumentError(f"-o {folder}: there is a file of that name, a folder is wanted")
+    """A hidden folder inside the one named, from which files are moved up; gone at the end, as are folders left empty."""
+    made: list[Path] = []
     try:
-        parent = folder.parent if folder.name and folder.name != ".." else folder
-        parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".attnc-", dir=parent))
+        make_folders(folder, made)
+        draft = Path(tempfile.mkdtemp(prefix=".attnc-", dir=folder.resolve()))
     except OSError as error:
+        remove_empty(made)
         raise ArgumentError(f"-o {folder}: cannot be written: {error.strerror}") from None
     try:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        remove_empty(made)
+
+
+def make_folders(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it that are missing; `made` gets them, innermost first."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise ArgumentError(f"-o {folder}: there is a file of that name, a folder is wanted")
+    if not folder.is_dir():
+        make_folders(folder.parent, made)
+        folder.mkdir()
+        made.insert(0, folder)
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove those that hold nothing."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def settled(data: bytes, draft: Path) -> bytes:
+    """The same bytes with the draft's path, which line tables hold, made that of the final folder.
+
+    The path keeps its length, by slashes that mean nothing, because offsets in a cubin count its bytes.
+    """
+    before, after = os.fsencode(draft), os.fsencode(draft.parent)
+    return data.replace(before, after + b"/" * (len(before) - len(after)))
 
 
 def publish(draft: Path, folder: Path) -> list[Path]:
     """Move the draft's files over, the manifest last; files of an earlier compilation that this one did not make go."""
     names = sorted((path.name for path in draft.iterdir() if path.name in OWN), key=lambda name: (name == MANIFEST, name))
     try:
-        folder.mkdir(exist_ok=True)
         for name in stale(folder, names):
             with suppress(FileNotFoundError):
                 (folder / name).unlink()

@@ -27,7 +27,7 @@ class Sizes(click.ParamType):
         found: dict[str, int] = {}
         for part in value.split(","):
             key, _, text = (piece.strip() for piece in part.partition("="))
-            if key not in LARGEST:
+            if key not in LARGEST or "=" not in part:
                 self.fail(
                     f"{part.strip()!r}: wanted some of b=, h=, hkv=, q=, kv=, such as b=1,h=4,hkv=2,q=300,kv=300", param, ctx
                 )
