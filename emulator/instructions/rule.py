@@ -50,13 +50,16 @@ class Act:
     """An access to memory or to another part of the machine: `call(warp, mask, *reads)`, mask None when all lanes are active.
 
     It gives one array a write (a tuple if several; Rows: one array of rows), or None without writes. blocking: `call` may give
-    BLOCKED, and is then called again, later, as if for the first time; such an instruction starts a basic block.
+    BLOCKED, and is then called again, later, as if for the first time; such an instruction starts a basic block. pending: its
+    results may arrive later, up to the next act that `settles`, or up to their first use.
     """
 
     call: Callable[..., Any]
     reads: Reads = ()
     writes: Reads = ()
     blocking: bool = False
+    pending: bool = False
+    settles: bool = False
     unit: str = field(default="")
 
 

@@ -117,7 +117,7 @@ def access(instruction: Instruction) -> Rule:
         raise unsupported(instruction, f"{SHAPES[shape] * times} registers wanted")
     where = partial(load if loads else store, shape=shape, registers=len(rows.items), split=split)
     if loads:
-        return Act(where, ((address, "u32"),), ((rows, "u32"),), unit="tcgen05.ld")
+        return Act(where, ((address, "u32"),), ((rows, "u32"),), pending=True, unit="tcgen05.ld")
     return Act(where, ((address, "u32"), (rows, "u32")), unit="tcgen05.st")
 
 
@@ -184,13 +184,16 @@ def settle(warp: Any, mask: Any, kind: str) -> None:
             warp.machine.observer.release(task, task)
             warp.machine.observer.acquire(warp, task)
     pending.clear()
+    if kind == "tensor_load":
+        warp.unsettled.clear()
     if warp.machine.observer is not None:
         warp.machine.observer.settled(warp, kind)
 
 
 def wait(instruction: Instruction) -> Rule:
     """tcgen05.wait::ld, tcgen05.wait::st"""
-    return Act(partial(settle, kind="tensor_load" if "wait::ld" in instruction.parts else "tensor_store"))
+    loads = "wait::ld" in instruction.parts
+    return Act(partial(settle, kind="tensor_load" if loads else "tensor_store"), settles=loads)
 
 
 def fence(instruction: Instruction) -> Rule:

@@ -49,6 +49,7 @@ class Warp:
         self.bulk_groups: list[list[Any]] = []
         self.tensor_loads: list[Any] = []
         self.tensor_stores: list[Any] = []
+        self.unsettled: set[int] = set()
         self.register_count = 0
 
     def set_mask(self, lanes: np.ndarray) -> None:
@@ -70,6 +71,8 @@ class Warp:
             limit -= 1
             self.block = block
             full = self.mask is None
+            if self.unsettled and self.unsettled & program.exposed[block]:
+                self.settle_loads()
             function = functions.get((block, full)) or program.function(block, full)
             following = function(self, registers, self.mask, special)
             if following == BLOCKED_AGAIN:
@@ -85,6 +88,13 @@ class Warp:
                 raise KernelFault("no-exit", f"{self.name} runs past the end of the kernel")
         self.block = block
         return RUNNING
+
+    def settle_loads(self) -> None:
+        """Registers of tensor memory loads are used: the loads are complete (PTX ISA asks for wait::ld; the hardware waits)."""
+        for task in self.tensor_loads:
+            task.finish()
+        self.tensor_loads.clear()
+        self.unsettled.clear()
 
     def diverge(self, taken: np.ndarray, target: int, fall: int, join: int) -> int:
         """Some lanes take the branch: they run first; the others, then all, wait on the stack."""

@@ -48,6 +48,7 @@ class Emitter:
     lines: list[str] = field(default_factory=list)
     names: dict[tuple[Value, str], str] = field(default_factory=dict)
     rows: dict[Result, tuple[Group, int]] = field(default_factory=dict)
+    held: list[Action] = field(default_factory=list)
     count: int = 0
 
     def body(self, built: Built) -> None:
@@ -57,9 +58,31 @@ class Emitter:
             if isinstance(action, Action):
                 if queue.waits_for(action):
                     self.flush(queue)
+                if queue.waits_for(action):
+                    self.settle(queue)
+                    self.flush(queue)
                 self.act(action)
-                queue.done(action)
+                if action.settles:
+                    self.release(queue)
+                if action.pending:
+                    self.held.append(action)
+                else:
+                    queue.done(action)
         self.flush(queue)
+        if queue.is_incomplete():
+            self.settle(queue)
+            self.flush(queue)
+
+    def settle(self, queue: "Queue") -> None:
+        """Results that are still on their way are needed now."""
+        self.lines.append("w.settle_loads()")
+        self.release(queue)
+
+    def release(self, queue: "Queue") -> None:
+        """What was on its way has arrived."""
+        for action in self.held:
+            queue.done(action)
+        self.held.clear()
 
     def flush(self, queue: "Queue") -> None:
         """Every pure operation whose inputs are there."""
@@ -262,6 +285,10 @@ class Queue:
     def waits_for(self, action: Action) -> bool:
         """Whether something the act needs is not there yet."""
         return not self.sources(action) <= self.emitted
+
+    def is_incomplete(self) -> bool:
+        """Whether some operation still lacks an input."""
+        return any(self.missing.values())
 
     def take(self) -> list[Operation]:
         """All that are ready."""

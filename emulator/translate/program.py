@@ -18,7 +18,7 @@ from attnspec.emulator.ptx.parser import parse
 from attnspec.emulator.translate import arithmetic
 from attnspec.emulator.translate.build import Builder, Built
 from attnspec.emulator.translate.emit import Emitter, unsigned
-from attnspec.emulator.translate.values import LiveIn
+from attnspec.emulator.translate.values import LiveIn, Result, parts_of
 
 BlockFunction = Callable[[Any, list[Any], Any, dict[str, Any]], int]
 
@@ -30,13 +30,15 @@ def undefined(warp: Any, index: int) -> None:
 
 @dataclass
 class Program:
-    """functions: by (block, whether all lanes are active); kept: registers that some block takes from before it."""
+    """functions: by (block, whether all lanes are active); kept: registers that some block takes from before it; exposed: those
+    of each block."""
 
     kernel: Kernel
     blocks: tuple[Block, ...]
     namespace: dict[str, Any]
     kept: frozenset[int]
     built: tuple[Built, ...]
+    exposed: tuple[frozenset[int], ...]
     functions: dict[tuple[int, bool], BlockFunction] = field(default_factory=dict)
     interned: dict[Hashable, str] = field(default_factory=dict)
 
@@ -76,6 +78,8 @@ class Program:
                 text = emitter.names.get((value, unsigned(value.bits))) or emitter.bind("v", f"R[{value.index}]")
             else:
                 text = emitter.value(value, unsigned(value.bits))
+            if any(part.operation in emitter.held for part in parts_of(value) if isinstance(part, Result)):
+                stores.append(f"w.unsettled.add({index})")
             stores.append(f"R[{index}] = {text}" if full else f"R[{index}] = merge(m, {text}, R[{index}])")
         return stores
 
@@ -116,10 +120,11 @@ def program_of(kernel: Kernel) -> Program:
     """Check that every instruction is known, cut the kernel into blocks, find the registers that cross them."""
     cut = blocks(kernel, begins_block)
     built = tuple(Builder(rule_of).block(kernel.instructions[block.first : block.last]) for block in cut)
-    kept = frozenset(index for each in built for index in each.exposed)
+    exposed = tuple(frozenset(each.exposed) for each in built)
+    kept = frozenset().union(*exposed)
     namespace: dict[str, Any] = {f"T_{name}": dtype for name, dtype in DTYPES.items()}
     namespace |= {"np": np, "BLOCKED": BLOCKED, "undefined": undefined, "count_nonzero": np.count_nonzero, "A": arithmetic}
     namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
-    return Program(kernel, cut, namespace, kept, built)
+    return Program(kernel, cut, namespace, kept, built, exposed)
 
 

@@ -89,7 +89,8 @@ class Action(Operation):
     line: int = 0
     rows: bool = False
     blocking: bool = False
-    old: tuple[Value, ...] = ()
+    pending: bool = False
+    settles: bool = False
 
 
 def result_types(types: tuple[str, ...], operation: Operation) -> tuple[Result, ...]:
