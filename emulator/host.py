@@ -147,7 +147,7 @@ def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, 
     arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves.
     """
     require_version()
-    from cutlass._mlir.execution_engine import ExecutionEngine
+    from cutlass._mlir.execution_engine import ExecutionEngine  # pyright: ignore[reportMissingImports]
 
     if getattr(compiled, "ir_module", None) is None:
         raise EmulatorError("the function has no host module: it was loaded from a file, or compiled with --enable-tvm-ffi")
@@ -216,15 +216,7 @@ def cell_of(value: Any, type: str, position: int) -> Any:
 def tensor_cell(tensor: Any, type: str, position: int) -> Any:
     """`{pointer, {sizes, strides}}` of those that are dynamic: of fewer than all, the leading ones, as the last axis is the one
     that a kernel knows."""
-    words = re.findall(r"\bi(32|64)\b", type)
-    groups = [re.findall(r"i(32|64)", group) for group in re.findall(r"struct<\(((?:i\d+(?:, )?)+)\)>", type)]
-    flat = sum(len(group) for group in groups)
-    if flat != len(words) or len(groups) > 2:
-        raise EmulatorError(f"argument {position}: a tensor as {type} is not known; pass a cute tensor")
-    if len(groups) == 1:
-        # Only sizes, or only strides, are dynamic: strides are the 64-bit ones.
-        groups = [groups[0], []] if groups[0][0] == "32" else [[], groups[0]]
-    sizes, strides = groups if groups else ([], [])
+    sizes, strides = dynamic_fields(type, position)
     shape, steps = tuple(tensor.shape), tuple(tensor.stride())
     if len(sizes) > len(shape) or len(strides) > len(steps):
         raise EmulatorError(f"argument {position}: a tensor of {len(shape)} dimensions for {type}")
@@ -233,6 +225,17 @@ def tensor_cell(tensor: Any, type: str, position: int) -> Any:
     fields += [(f"v{at}", INT if bits == "32" else ctypes.c_int64) for at, (bits, _) in enumerate(values)]
     layout = _structure(tuple(fields))
     return ctypes.pointer(layout(tensor.data_ptr(), *(value for _, value in values)))
+
+
+def dynamic_fields(type: str, position: int) -> tuple[list[str], list[str]]:
+    """Bits of each dynamic size and of each dynamic stride: `!llvm.struct<(ptr<1>, struct<(SIZES, STRIDES)>)>`, each of the two
+    `iN` or `struct<(iN, ...)>`."""
+    match = re.fullmatch(r"!llvm\.struct<\(ptr(?:<\d+>)?(?:, struct<\((.*)\)>)?\)>", type)
+    if match is None:
+        raise EmulatorError(f"argument {position}: a tensor as {type} is not known; pass a cute tensor")
+    parts = re.findall(r"struct<\([^()]*\)>|i\d+", match.group(1) or "")
+    fields = [re.findall(r"i(\d+)", part) for part in parts]
+    return (fields[0], fields[1]) if len(fields) == 2 else ([], [])
 
 
 def _structure(fields: tuple[Any, ...]) -> Any:

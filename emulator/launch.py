@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.machine.global_memory import GlobalMemory, Region, region
 from attnspec.emulator.machine.layout import layout_of
@@ -61,8 +60,8 @@ def run_ptx(
 ) -> Report:
     """Run a kernel of a PTX text.
 
-    parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, which stands for device memory and whose
-    address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel has no `.reqntid`.
+    parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the device's
+    and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel has no `.reqntid`.
     seed: of the timing; None is program order.
     """
     found = programs(text)

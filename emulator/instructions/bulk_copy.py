@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.memory import read
 from attnspec.emulator.instructions.rule import Act, Control, Rows, Rule, address_type, first_active, unsupported
@@ -41,7 +40,7 @@ def copy(instruction: Instruction) -> Rule:
         if not isinstance(count, Immediate):
             raise unsupported(instruction, "wanted a constant")
         return Act(partial(wait_group, count=count.value, read="read" in words))
-    if any(word.startswith("im2col") or word.startswith("tile::") for word in words):
+    if any(word.startswith(("im2col", "tile::")) for word in words):
         raise unsupported(instruction, "only tile mode")
     reduction = next((word for word in words if word in REDUCTIONS), None) if words[1] == "reduce" else None
     if words[1] == "reduce" and reduction is None:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Control, Rule, active, first_active, unsupported
 from attnspec.emulator.machine.cta import SM_REGISTERS

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.control import Waiting
 from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Rule, address_type, first_active, unsupported
@@ -111,7 +110,8 @@ def wait_lanes(warp: Any, mask: Any, addresses: Any, phases: Any, parity: bool, 
     barrier = cta.mbarrier(offset)
     wanted = int(phases[lane]) & 1
     if warp.wait is not None and barrier.phase - warp.wait.phase > 1:
-        raise KernelFault("barrier-overrun", f"{barrier.name} completed {barrier.phase - warp.wait.phase} phases while {warp.name} waited")
+        missed = barrier.phase - warp.wait.phase
+        raise KernelFault("barrier-overrun", f"{barrier.name} completed {missed} phases while {warp.name} waited for one")
     complete = barrier.is_complete(wanted) if parity else barrier.phase > int(phases[lane])
     if complete or not tries or warp.timed_out:
         warp.wait = None

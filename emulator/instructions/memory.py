@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import BITS, LANES, Act, Control, Pure, Rows, Rule, kind_of, unsupported
 from attnspec.emulator.machine.address import RANK_BITS, by_cta, window
@@ -51,7 +50,7 @@ def load(instruction: Instruction) -> Rule:
 def store(instruction: Instruction) -> Rule:
     """st"""
     address, value = instruction.operands[:2]
-    kind, size, _ = shape_of(instruction)
+    _, size, _ = shape_of(instruction)
     space = space_of(instruction)
     rows = Rows(value.items if isinstance(value, Vector) else (value,))
     call = partial(store_lanes, space=space, size=size)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import UnknownInstruction
 from attnspec.emulator.ptx.operands import Address, Instruction, Operand, Vector
 

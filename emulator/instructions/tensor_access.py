@@ -6,7 +6,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.control import Waiting
 from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Control, Rows, Rule, address_type, items_of, unsupported
@@ -132,7 +131,8 @@ def locate(warp: Any, mask: Any, address: Any, shape: str, registers: int, split
     quadrant = 32 * (warp.index % 4)
     allowed = (quadrant,) if shape == "32x32b" else (quadrant, quadrant + 16)
     if lane not in allowed:
-        raise KernelFault("tensor-quadrant", f"{warp.name} reaches lanes {quadrant} to {quadrant + 31}, the address says lane {lane}")
+        reach = f"lanes {quadrant} to {quadrant + 31}"
+        raise KernelFault("tensor-quadrant", f"{warp.name} reaches {reach}, the address says lane {lane}")
     if shape == "32x32b":
         return slice(column, column + registers), slice(lane, lane + LANES)
     columns, lanes = places(shape, registers, split)

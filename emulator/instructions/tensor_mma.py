@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import Act, Rule, active, address_type, first_active, unsupported
 from attnspec.emulator.instructions.tensor_access import group_of
@@ -80,9 +79,7 @@ def queue(warp: Any, group: int, name: str, step: Any) -> None:
     warp.machine.tasks.issue(task, warp.cta.tensor_pipe)
 
 
-def one_cta(
-    task: Task, warp: Any, shape: Shape, width: int, target: int, a: int, b: int, adds: bool, tensor_a: bool
-) -> None:
+def one_cta(task: Task, warp: Any, shape: Shape, width: int, target: int, a: int, b: int, adds: bool, tensor_a: bool) -> None:
     """cta_group::1: M of 128 rows in lanes 0 to 127, or of 64 in 16 lanes of each quadrant (layouts D and F)."""
     if shape.m not in (64, 128) or not 8 <= shape.n <= 256:
         raise KernelFault("matrix-descriptor", f"M {shape.m}, N {shape.n} with cta_group::1")
@@ -127,9 +124,7 @@ def accumulate(task: Task, cta: Any, shape: Shape, target: int, a: Any, b: Any, 
     cta.tensor.write(task, columns, lanes, result)
 
 
-def two_ctas(
-    task: Task, warp: Any, shape: Shape, width: int, target: int, a: int, b: int, adds: bool, tensor_a: bool
-) -> None:
+def two_ctas(task: Task, warp: Any, shape: Shape, width: int, target: int, a: int, b: int, adds: bool, tensor_a: bool) -> None:
     """cta_group::2: each CTA of the pair holds half of A's rows and half of B's columns (layouts A and B)."""
     if shape.m not in (128, 256) or not 16 <= shape.n <= 256:
         raise KernelFault("matrix-descriptor", f"M {shape.m}, N {shape.n} with cta_group::2")

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.instructions.control import require_convergent
 from attnspec.emulator.instructions.rule import LANES, Act, Rule, first_active, unsupported
 from attnspec.emulator.ptx.operands import Instruction, Sink, Two
@@ -26,7 +25,7 @@ def elect_lane(warp: Any, mask: Any, members: Any) -> tuple[Any, Any]:
     require_convergent(warp, mask, wanted, "elect.sync")
     lanes = warp.lanes if mask is None else mask
     leader = next(int(lane) for lane in np.flatnonzero(lanes) if wanted >> int(lane) & 1)
-    return np.full(LANES, leader, np.uint32), LANE == leader
+    return np.full(LANES, leader, np.uint32), leader == LANE
 
 
 def shuffle(instruction: Instruction) -> Rule:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.layout import SHARED_WINDOW, WINDOW_BITS
 
@@ -28,9 +27,7 @@ def by_cta(warp: Any, addresses: Any) -> list[tuple[Any, Any, Any]]:
     first = int(ranks[0])
     if (ranks == first).all():
         return [(warp.cta.cluster.cta(first), slice(None), offsets)]
-    return [
-        (warp.cta.cluster.cta(int(rank)), np.flatnonzero(ranks == rank), offsets[ranks == rank]) for rank in np.unique(ranks)
-    ]
+    return [(warp.cta.cluster.cta(int(rank)), np.flatnonzero(ranks == rank), offsets[ranks == rank]) for rank in np.unique(ranks)]
 
 
 def is_shared(addresses: Any) -> bool:

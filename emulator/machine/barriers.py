@@ -32,7 +32,8 @@ class Mbarrier:
 
     def state(self) -> str:
         """All of it, for reports."""
-        return f"phase {self.phase} (parity {self.phase & 1}), {self.pending} of {self.expected} arrivals pending, {self.bytes} bytes outstanding"
+        arrivals = f"{self.pending} of {self.expected} arrivals pending"
+        return f"phase {self.phase} (parity {self.phase & 1}), {arrivals}, {self.bytes} bytes outstanding"
 
     def arrive(self, actor: Any, count: int) -> None:
         """`count` arrivals, which release what the actor did."""
@@ -57,7 +58,7 @@ class Mbarrier:
     def require_range(self) -> None:
         """The byte count has 21 bits."""
         if abs(self.bytes) > MOST_BYTES:
-            raise KernelFault("barrier-bytes", f"{self.name}: {self.bytes} bytes outstanding, at most {MOST_BYTES} can be counted")
+            raise KernelFault("barrier-bytes", f"{self.name}: {self.bytes} bytes outstanding, at most {MOST_BYTES} count")
 
     def flip(self) -> None:
         """The phase ends when nothing is outstanding."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.machine.barriers import ClusterBarrier, Mbarrier, NamedBarrier

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.shared_memory import UNITS
 
@@ -28,7 +27,7 @@ def region(name: str, start: int, size: int, keep: Any = None) -> Region:
     """Memory of this process as a region. keep: what must stay alive."""
     base = start & ~15
     room = -(-(start + size - base) // 8) * 8
-    raw = np.frombuffer((ctypes.c_uint8 * room).from_address(base), np.uint8)
+    raw = np.ctypeslib.as_array((ctypes.c_uint8 * room).from_address(base))
     return Region(name, start, start + size, base, {unit: raw.view(dtype) for unit, dtype in UNITS.items()}, keep)
 
 
@@ -47,8 +46,10 @@ class GlobalMemory:
             if one.start <= low and high <= one.end:
                 return one
         near = min(self.regions, key=lambda one: max(one.start - low, high - one.end), default=None)
-        where = "" if near is None else f"; the nearest tensor is {near.name}, {low - near.start} bytes from its start ({near.end - near.start} bytes long)"
-        raise KernelFault("out-of-bounds", f"global address {low:#x}, {high - low} bytes, is in no tensor of the launch{where}")
+        where = f"global address {low:#x}, {high - low} bytes, is in no tensor of the launch"
+        if near is not None:
+            where += f"; the nearest is {near.name} ({near.end - near.start} bytes), {low - near.start} bytes from its start"
+        raise KernelFault("out-of-bounds", where)
 
     def place(self, addresses: Array, size: int, count: int) -> list[tuple[Region, Array, Array]]:
         """(region, lanes, positions in units of `size`) for the lanes that fall in each region."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.cta import Cluster, Cta
 from attnspec.emulator.machine.global_memory import GlobalMemory
@@ -70,13 +69,11 @@ class Machine:
         """All clusters of the grid, x fastest, made when they start."""
         size = self.launch.cluster
         counts = [grid // step for grid, step in zip(self.launch.grid, size, strict=True)]
-        number = 0
-        for z, y, x in np.ndindex(counts[2], counts[1], counts[0]):
+        for number, (z, y, x) in enumerate(np.ndindex(counts[2], counts[1], counts[0])):
             cluster = Cluster(self, number)
             for rank, (dz, dy, dx) in enumerate(np.ndindex(size[2], size[1], size[0])):
                 place = (x * size[0] + dx, y * size[1] + dy, z * size[2] + dz)
                 cluster.ctas.append(Cta(cluster, place, rank, self.layout))
-            number += 1
             yield cluster
 
     def run(self) -> None:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.tensor_map import swizzled
 

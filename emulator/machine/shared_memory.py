@@ -7,7 +7,6 @@ tells whether it was written.
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 
 RESERVED = 1024
@@ -99,7 +98,8 @@ class SharedMemory:
     def uninitialised(self, places: Array, bad: Array) -> None:
         """Tell of the first place that was never written."""
         place = np.broadcast_to(places, np.shape(bad)).ravel()[np.flatnonzero(bad)[0]]
-        raise KernelFault("uninitialised-shared", f"shared memory of {self.name} at {self.show(place)} is read before it is written")
+        where = f"shared memory of {self.name} at {self.show(place)}"
+        raise KernelFault("uninitialised-shared", f"{where} is read before it is written")
 
     @staticmethod
     def show(offset: Any) -> str:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.machine.layout import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.global_memory import GlobalMemory
 
@@ -88,9 +87,7 @@ def window(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -
     if base is None:
         raise KernelFault("misaligned", f"a TMA box at {start:#x} with elements of {map.element} bytes")
     view = np.lib.stride_tricks.as_strided(base, tuple(counts[::-1]), tuple(map.strides[::-1]))
-    inside = tuple(
-        slice(low - at, high - at) for low, high, at in zip(first[::-1], last[::-1], coordinates[::-1], strict=True)
-    )
+    inside = tuple(slice(low - at, high - at) for low, high, at in zip(first[::-1], last[::-1], coordinates[::-1], strict=True))
     return Window(view, inside)
 
 

@@ -6,7 +6,6 @@ Held as [column, lane], so that one register of a 32x32b load is a contiguous ro
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 
 COLUMNS, LANES = 512, 128
@@ -46,14 +45,15 @@ class TensorMemory:
     def free(self, first: int, columns: int) -> None:
         """Give a range back, exactly as it was allocated."""
         if self.allocations.get(first) != columns:
-            raise KernelFault("tensor-allocation", f"column {first}, {columns} columns: not what was allocated ({self.allocations})")
+            raise KernelFault("tensor-allocation", f"column {first}, {columns} columns: allocated are {self.allocations}")
         del self.allocations[first]
         self.owner[first : first + columns] = 0
 
     def require(self, first: int, count: int) -> None:
         """Refuse columns that are not allocated."""
         if first < 0 or first + count > COLUMNS or not self.owner[first : first + count].all():
-            raise KernelFault("out-of-bounds", f"tensor memory columns {first} to {first + count - 1} of {self.name} are not all allocated")
+            where = f"columns {first} to {first + count - 1} of {self.name}"
+            raise KernelFault("out-of-bounds", f"tensor memory {where} are not all allocated")
 
     def read(self, actor: Any, columns: Array, lanes: Array) -> Array:
         """Words at broadcast (column, lane) places."""
@@ -66,7 +66,8 @@ class TensorMemory:
         self.require(low, high - low + 1)
         if self.check_written and not self.written[columns, lanes].all():
             column, lane = (int(one[~self.written[columns, lanes]][0]) for one in np.broadcast_arrays(*places(columns, lanes)))
-            raise KernelFault("uninitialised-tensor", f"tensor memory of {self.name}, column {column}, lane {lane}, is read before it is written")
+            place = f"column {column}, lane {lane} of {self.name}"
+            raise KernelFault("uninitialised-tensor", f"tensor memory {place} is read before it is written")
         if self.observer is not None:
             self.observer.access(actor, self, False, (columns, lanes), 4)
 

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.ptx.flow import EXIT

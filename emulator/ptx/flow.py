@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
-
 from attnspec.emulator.ptx.operands import Instruction, Kernel, Label
 
 ENDS = ("bra", "bra.uni", "ret", "exit", "trap")
@@ -12,7 +12,7 @@ ENDS = ("bra", "bra.uni", "ret", "exit", "trap")
 
 @dataclass(frozen=True)
 class Block:
-    """Instructions [first, last) of a kernel. successors: taken branch first; join: block where all its paths meet (EXIT: at exit)."""
+    """Instructions [first, last) of a kernel. successors: taken branch first; join: where all its paths meet."""
 
     index: int
     first: int
@@ -37,14 +37,12 @@ def blocks(kernel: Kernel, begins: Callable[[Instruction], bool]) -> tuple[Block
             starts.add(position)
     order = sorted(starts)
     number = {position: index for index, position in enumerate(order)}
-    spans = list(zip(order, order[1:], strict=False))
+    spans = list(pairwise(order))
     following = [successors(code[last - 1], number, index) for index, (_, last) in enumerate(spans)]
     # A label after the last instruction, or code that falls off the end, is the exit.
     following = [tuple(EXIT if at >= len(spans) else at for at in each) for each in following]
     joins = join_points(following)
-    return tuple(
-        Block(index, first, last, following[index], joins.get(index, EXIT)) for index, (first, last) in enumerate(spans)
-    )
+    return tuple(Block(index, first, last, following[index], joins.get(index, EXIT)) for index, (first, last) in enumerate(spans))
 
 
 def target(instruction: Instruction) -> Label | None:

@@ -24,8 +24,8 @@ from attnspec.emulator.ptx.operands import (
 from attnspec.emulator.ptx.scope import Registers, Scope
 
 BITS = {"pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16}
-BITS |= {name: 32 for name in ("b32", "u32", "s32", "f32", "f16x2", "bf16x2")}
-BITS |= {name: 64 for name in ("b64", "u64", "s64", "f64", "f32x2")} | {"b128": 128}
+BITS |= dict.fromkeys(("b32", "u32", "s32", "f32", "f16x2", "bf16x2"), 32)
+BITS |= dict.fromkeys(("b64", "u64", "s64", "f64", "f32x2"), 64) | {"b128": 128}
 BRANCHES = ("bra", "bra.uni")
 SPACES = ("shared", "local", "global", "const")
 

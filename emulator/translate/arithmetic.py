@@ -1,7 +1,7 @@
 """Lane arithmetic that numpy has no operator for; every function is elementwise, whatever the shape.
 
 Roundings are exact: a product of two f32 is exact in f64, and what a sum of f64 loses is recovered (Knuth's two-sum).
-Approximations (ex2, lg2, rcp, rsqrt, sin, cos, tanh) are numpy's, not the hardware's tables: within the published error, not bit-equal.
+Approximations (ex2, lg2, rsqrt, sin, cos, tanh) are numpy's, not the hardware's tables: within the published error, not its bits.
 """
 
 from typing import Any

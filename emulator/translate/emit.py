@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.instructions.rule import BITS, DTYPES, LANES
 from attnspec.emulator.translate.build import Built
 from attnspec.emulator.translate.values import (
@@ -136,7 +135,8 @@ class Emitter:
         """Many operations of one shape at once."""
         inputs: list[str] = []
         for position, (_, type) in enumerate(operations[0].inputs):
-            inputs.append(self.packed(tuple(operation.inputs[position][0] for operation in operations), type))
+            values = (operation.inputs[position][0] for operation in operations)
+            inputs.append(self.packed(tuple(value for value in values if isinstance(value, Value)), type))
         output = operations[0].outputs[0]
         name = self.bind("g", operations[0].code.format(*inputs))
         columns = zip(*(operation.inputs for operation in operations), strict=True)
@@ -246,6 +246,7 @@ class Emitter:
             self.rows |= {result: (group, row) for row, result in enumerate(action.outputs)}
         else:
             self.names |= {(result, result.type): name for result, name in zip(action.outputs, names, strict=True)}
+
 
 def unsigned(bits: int) -> str:
     """The type in which a register is kept between blocks."""

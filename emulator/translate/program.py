@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.lookup import begins_block, rule_of
 from attnspec.emulator.instructions.rule import BLOCKED, DTYPES
@@ -126,5 +125,3 @@ def program_of(kernel: Kernel) -> Program:
     namespace |= {"np": np, "BLOCKED": BLOCKED, "undefined": undefined, "count_nonzero": np.count_nonzero, "A": arithmetic}
     namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
     return Program(kernel, cut, namespace, kept, built, exposed)
-
-
