@@ -60,9 +60,9 @@ def run_ptx(
 ) -> Report:
     """Run a kernel of a PTX text.
 
-    parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the device's
-    and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel has no `.reqntid`.
-    seed: of the timing; None is program order.
+    parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the
+    device's and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel
+    has no `.reqntid`. seed: of the timing; None is program order.
     """
     found = programs(text)
     if kernel is None and len(found) != 1:
