@@ -63,6 +63,11 @@ def name(atom: str) -> Linear:
     return Linear(0, ((atom, 1),))
 
 
+def weight(form: Linear) -> int:
+    """How many atoms the form has, those inside floors with them."""
+    return sum(1 + (weight(atom.form) if isinstance(atom, Floor) else 0) for atom, _ in form.terms)
+
+
 def floor_divide(form: Linear, divisor: int) -> Linear:
     """floor(form / divisor), divisor > 0, with whole multiples taken out so that equal values have equal forms."""
     outside = linear(form.constant // divisor, tuple((atom, count // divisor) for atom, count in form.terms))
@@ -170,7 +175,11 @@ def show_linear(form: Linear) -> str:
 
 
 def _show_atom(atom: Atom, count: int) -> str:
-    inner = f"({show_linear(atom.form)}) // {atom.divisor}" if isinstance(atom, Floor) else atom
+    if isinstance(atom, Floor):
+        shown = show_linear(atom.form)
+        inner = f"{shown} // {atom.divisor}" if shown.isidentifier() else f"({shown}) // {atom.divisor}"
+    else:
+        inner = atom
     if count == 1:
         return inner
     return f"{count} * ({inner})" if isinstance(atom, Floor) else f"{count} * {inner}"

@@ -19,11 +19,13 @@ from attnspec.language.linear import (
     most,
     name,
     show_linear,
+    weight,
     without_indices,
 )
 from attnspec.language.spec import Tensor
 
 MAX_CANDIDATES = 6  # forms kept at each end
+MAX_WEIGHT = 24  # atoms of a form: each `%` writes its left side twice, so a tower of them doubles at each step
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,12 @@ def _fit(found: Range) -> Range:
         return UNKNOWN
     if found.lows and not any(extreme(form, False) >= MIN_INT for form in found.lows):
         return UNKNOWN
-    return Range(_distinct(found.lows), _distinct(found.highs))
+    return Range(_distinct(_light(found.lows, False)), _distinct(_light(found.highs, True)))
+
+
+def _light(forms: tuple[Linear, ...], upper: bool) -> tuple[Linear, ...]:
+    """The forms, those that grew too large replaced by the number that they cannot pass."""
+    return tuple(form if weight(form) <= MAX_WEIGHT else Linear(extreme(form, upper)) for form in forms)
 
 
 def _distinct(forms: tuple[Linear, ...]) -> tuple[Linear, ...]:
