@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from attnspec import stages
 from attnspec.errors import ArgumentError
-from attnspec.language.diagnostics import Diagnostic, SpecError
 from attnspec.language.spec import Spec
 
 if TYPE_CHECKING:
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from attnspec.runtime.kernel import Kernel
 
 TARGETS = ("sm100", "sm90", "reference")
-ARGUMENTS = (
-    "q", "k", "v", "return_lse", "deterministic", "cu_seqlens_q", "cu_seqlens_kv", "q_offset", "kv_offset", "len_q", "len_kv",
-)  # fmt: skip
 
 
 def build(
@@ -34,9 +30,10 @@ def build(
     if isinstance(spec, Spec):
         if constants:
             raise ArgumentError(f"{', '.join(constants)}: a Spec has its constants folded in; override them in the file or text")
-    else:
+    elif isinstance(spec, str | os.PathLike):
         spec = stages.read(spec, constants)
-    refuse_taken_names(spec)
+    else:
+        raise ArgumentError(f"spec: a path, the text of a variant or a Spec is wanted, got {type(spec).__name__}")
     if target is not None and target not in TARGETS:
         raise ArgumentError(f"target: {target!r}, wanted one of {', '.join(TARGETS)}")
     if on not in (None, "emulator"):
@@ -44,18 +41,6 @@ def build(
     if on == "emulator" and target == "reference":
         raise ArgumentError("on: the reference runs on the CPU as it is; the emulator runs the GPU targets")
     return Attention(spec, target, on)
-
-
-def refuse_taken_names(spec: Spec) -> None:
-    """A declared tensor is a keyword of the call, and cannot have the name of another argument."""
-    taken = [tensor for tensor in spec.tensors if tensor.name in ARGUMENTS]
-    if taken:
-        raise SpecError(
-            [
-                Diagnostic("name-taken", f"`{item.name}` is an argument of the call", item.span, help="choose another name")
-                for item in taken
-            ]
-        )
 
 
 class Attention:

@@ -20,7 +20,7 @@ VARLEN_SIZES = ("batch", "heads", "kv_heads")
 
 def declare(ctx: Context, statement: syntax.Declare, is_varlen: bool) -> None:
     """Give a tensor's name its declaration; a faulty declaration makes the name faulty."""
-    is_new = may_be_given(ctx, statement.name)
+    is_new = may_be_given(ctx, statement.name, "call")
     name = statement.name.text
     dtype = _dtype(ctx, statement)
     shape = tuple(_size(ctx, size, is_varlen) for size in statement.shape or ())

@@ -13,6 +13,11 @@ from attnspec.language.suggest import did_you_mean
 from attnspec.language.syntax import Def, Word
 from attnspec.language.values import FAULTY, Faulty, Value, WholeTensor
 
+# Keywords of a built variant's call and of `attnspec.build`, beside which tensors and constants are passed by name.
+CALL_WORDS = frozenset(
+    ("q", "k", "v", "return_lse", "deterministic", "cu_seqlens_q", "cu_seqlens_kv", "q_offset", "kv_offset", "len_q", "len_kv")
+)
+BUILD_WORDS = frozenset(("target", "on"))
 GIVEN = (*INDICES, *SIZES, *FLOATS, "qpos", "inf")
 RESERVED = frozenset((*GIVEN, *TILE_NAMES, *BUILTINS, *STATEMENTS))
 
@@ -87,8 +92,11 @@ def unknown(ctx: Context, name: str, frame: Frame, span: Span) -> Faulty:
     return FAULTY
 
 
-def may_be_given(ctx: Context, word: Word) -> bool:
-    """Whether a file may give this name a meaning; a fault if not."""
+def may_be_given(ctx: Context, word: Word, passed_to: str = "") -> bool:
+    """Whether a file may give this name a meaning; a fault if not.
+
+    passed_to: the call that takes it by keyword, "call" for a tensor and "build" for a constant; others are passed to none.
+    """
     name, help = word.text, ""
     if len(name) > MAX_NAME:
         ctx.faults.add("name-too-long", f"a name may have {MAX_NAME} characters at most", word.span)
@@ -97,6 +105,9 @@ def may_be_given(ctx: Context, word: Word) -> bool:
         message, help = f"`{name}` is a word of Python, where tensors and constants are passed by name", "choose another name"
     elif name in RESERVED:
         message, help = f"`{name}` is a name of the language", "choose another name"
+    elif name in {"call": CALL_WORDS, "build": BUILD_WORDS}.get(passed_to, ()):
+        what = "the call, where tensors" if passed_to == "call" else "`attnspec.build`, where constants"
+        message, help = f"`{name}` is an argument of {what} are passed by name", "choose another name"
     elif name in ctx.given_at:
         message, help = f"`{name}` is already given", f"line {ctx.given_at[name].line} gives it; choose another name"
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import SupportsFloat, SupportsIndex
 
 from attnspec.language.expr import Kind, Number
@@ -54,6 +55,11 @@ def _number(value: object, written: Kind) -> int | float | None:
     """The value as a number, an int only where the file has one; None if it is not a number (numpy's are)."""
     if isinstance(value, bool) or type(value).__name__ == "bool_":
         return None
-    if written == "int" and isinstance(value, SupportsIndex):
-        return value.__index__()
-    return float(value) if isinstance(value, SupportsFloat) else None
+    try:
+        if written == "int" and isinstance(value, SupportsIndex):
+            return value.__index__()
+        return float(value) if isinstance(value, SupportsFloat) else None
+    except OverflowError:
+        return inf
+    except (TypeError, ValueError, RuntimeError):  # arrays and tensors of several elements, or of none at hand
+        return None

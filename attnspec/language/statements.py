@@ -16,7 +16,7 @@ from attnspec.language.values import FAULTY, KIND_WORDS
 def give_constant(ctx: Context, statement: syntax.Const, overrides: Overrides) -> Constant | None:
     """`const NAME = NUMBER`, or a constant expression."""
     name = statement.name
-    is_new = may_be_given(ctx, name)
+    is_new = may_be_given(ctx, name, "build")
     value = evaluate_expr(ctx, statement.value)
     if is_new:
         ctx.values[name.text] = FAULTY
