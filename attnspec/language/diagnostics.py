@@ -49,16 +49,16 @@ def show_diagnostic(item: Diagnostic) -> str:
         shown = text[offset : offset + MAX_LINE]
     start = column - 1 - offset
     width = max(1, min(item.span.end - item.span.start, len(shown) - start))
-    carets = " " * start + "^" * width + (f" {item.note}" if item.note else "")
+    carets = " " * start + "^" * width + (f" {printable(item.note)}" if item.note else "")
     rows = [
-        f"error[{item.name}]: {item.message}",
+        f"error[{item.name}]: {printable(item.message)}",
         f"{margin} --> {printable(item.span.source.name)}:{line}:{column}",
         f"{margin}  |",
         f"{line}  | {shown}",
         f"{margin}  | {carets}",
     ]
     if item.help:
-        rows.append(f"{margin}  = help: {item.help}")
+        rows.append(f"{margin}  = help: {printable(item.help)}")
     return "\n".join(rows)
 
 

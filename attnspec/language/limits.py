@@ -12,6 +12,7 @@ MAX_RANK = 8  # axes of a declared tensor
 
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 MAX_FLOAT = 3.4028234663852886e38  # largest f32
+LEAST_FLOAT = 2.0**-149  # least f32 above 0
 
 # Largest sizes a kernel may be called with: integer arithmetic is proved not to leave 32 bits up to these.
 MAX_LENGTH = 2**24

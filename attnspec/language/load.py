@@ -23,13 +23,14 @@ def read_tree(source: str | os.PathLike[str]) -> Tree:
     """The tree of a path or a text."""
     if isinstance(source, str) and is_text(source):
         return parse(source)
-    path = Path(source)
-    return parse(decode(_read(path), str(source)), str(source))
+    if not os.fspath(source):
+        raise SpecError(Diagnostic("cannot-read", "no file is named: the path is empty", Span(Source("<path>", ""), 0, 0)))
+    return parse(decode(_read(Path(source)), str(source)), str(source))
 
 
 def is_text(source: str) -> bool:
     """Whether a string is a spec itself rather than the path of one."""
-    return "\n" in source or (source.lstrip().startswith("attention ") and not Path(source).exists())
+    return "\n" in source or (source.lstrip().startswith("attention ") and not os.path.lexists(source))
 
 
 def _read(path: Path) -> bytes:

@@ -24,6 +24,7 @@ from attnspec.language.expr import (
 )
 from attnspec.language.fold import FoldError, arithmetic, checked
 from attnspec.language.fold import compare as fold_compare
+from attnspec.language.limits import LEAST_FLOAT
 from attnspec.language.linear import Linear
 from attnspec.language.source import Span
 from attnspec.language.values import FAULTY, KIND_WORDS, Faulty, NoValue, Value, WholeTensor, is_expr
@@ -106,7 +107,10 @@ def folded(ctx: Context, span: Span, kind: Kind, work: Callable[[], int | float]
 
 
 def literal(ctx: Context, value: int | float, span: Span) -> Value:
-    """A number as written."""
+    """A number as written; one that f32 has no number for but 0 would divide and scale as no one meant."""
+    if value and abs(value) < LEAST_FLOAT:
+        ctx.faults.add("float-out-of-range", f"the value {value} is 0 as an f32 number", span)
+        return FAULTY
     return folded(ctx, span, "int" if isinstance(value, int) else "float", lambda: checked(value))
 
 
@@ -150,7 +154,7 @@ def binary(ctx: Context, op: str, left_value: Value, right_value: Value, span: S
 
 def _is_defined(ctx: Context, op: str, right: Expr) -> bool:
     """Whether an operator's right side is proved to be one that it is defined for."""
-    if op == "/" and isinstance(right, Number) and right.value == 0:
+    if op == "/" and isinstance(right, Number) and abs(right.value) < LEAST_FLOAT:
         ctx.faults.add("division-by-zero", "this divides by zero", right.span)
         return False
     if op not in ("//", "%", "<<", ">>"):

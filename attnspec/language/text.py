@@ -1,6 +1,7 @@
 """Is this a text that can be parsed at all? Sizes, characters, the words of other languages."""
 
 import re
+from codecs import BOM_UTF8
 
 from attnspec.language.diagnostics import Diagnostic, SpecError
 from attnspec.language.faults import Faults
@@ -37,6 +38,7 @@ def decode(data: bytes, name: str) -> str:
     if len(data) > MAX_FILE:
         nowhere = Span(Source(name, ""), 0, 0)
         raise SpecError(Diagnostic("file-too-large", f"a file may hold {MAX_FILE // 1024} KiB at most", nowhere))
+    data = data.removeprefix(BOM_UTF8)  # some editors start every file with it
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

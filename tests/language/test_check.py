@@ -207,6 +207,15 @@ def test_an_override_that_is_no_number_is_refused(bad: object) -> None:
     assert faults_of("const n = 3", n=bad) == ["bad-override"]
 
 
+@pytest.mark.parametrize("text", ["score = score + 1e-46", "score = score / 1e-46", "const n = 1e-46"])
+def test_a_number_that_f32_has_only_0_for_is_refused(text: str) -> None:
+    assert faults_of(text) == ["float-out-of-range"]
+
+
+def test_a_constant_that_is_0_as_f32_divides_by_zero() -> None:
+    assert faults_of("const n = 1e-30\nscore = score / (n * n)") == ["division-by-zero"]
+
+
 def test_an_override_of_no_constant_lists_those_there_are() -> None:
     with pytest.raises(SpecError, match=r"its constants are: window, cap[\s\S]*did you mean `window`"):
         spec_of("const window = 3\nconst cap = 2.0", windw=3)

@@ -80,6 +80,27 @@ def test_a_file_with_too_much_is_refused_within_a_second(what: str) -> None:
         read_spec(f"{HEAD}{text}\n")
 
 
+TOWERS = {
+    "remainders": "{} % 97",
+    "remainders of sums": "({} % 97 + q)",
+    "quotients": "({} // 2 + q)",
+    "shifts": "(({} >> 1) + q)",
+    "bits": "(({} & 63) + q)",
+    "distances": "abs({} - 3)",
+    "choices": "({} if q > 3 else kv + 7)",
+}
+
+
+@pytest.mark.parametrize("floor", TOWERS)
+def test_a_tower_of_operators_is_read_within_two_seconds(floor: str) -> None:
+    text = "kv"
+    for _ in range(45):
+        text = TOWERS[floor].format(text)
+    started = time.process_time()
+    read_spec(f"{HEAD}mask = {text} < kv + 3\n")
+    assert time.process_time() - started < 2 * SECONDS
+
+
 def test_faults_are_counted_and_cut() -> None:
     with pytest.raises(SpecError) as caught:
         read_spec(HEAD + "\n".join(f"score = score + x{n}" for n in range(500)))
@@ -98,10 +119,34 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, data: bytes, name: st
         read_spec(path)
 
 
-@pytest.mark.parametrize("path", ["no/such/file.attn", "/", "a\0b.attn", "x" * 5000])
+@pytest.mark.parametrize("path", ["no/such/file.attn", "/", "a\0b.attn", "x" * 5000, ""])
 def test_a_path_that_cannot_be_read_is_an_error_of_the_file(path: str) -> None:
     with refused_soon("cannot-read"):
         read_spec(path)
+
+
+def test_a_text_too_long_for_a_path_is_a_text() -> None:
+    with refused_soon("name-too-long"):
+        read_spec("attention " + "x" * 5000)
+
+
+def test_a_byte_order_mark_before_a_file_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.attn"
+    path.write_bytes(b"\xef\xbb\xbf" + f"{HEAD}mask = causal\n".encode())
+    assert read_spec(path) == read_spec(HEAD + "mask = causal\n")
+
+
+@pytest.mark.parametrize("text", ["attention \ud800\nhead_dim 64\n", "\ufeffattention x\nhead_dim 64\n"])
+def test_an_error_can_be_printed_whatever_characters_it_is_about(text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_spec(text)
+    assert str(caught.value).replace("\n", "").isprintable()
+
+
+def test_an_override_with_an_odd_name_is_told_of_in_plain_characters() -> None:
+    with pytest.raises(SpecError) as caught:
+        read_spec(HEAD, {"\x1b[31mn": 3})
+    assert str(caught.value).replace("\n", "").isprintable()
 
 
 def test_an_endless_file_is_read_to_the_limit_only() -> None:
