@@ -1,7 +1,7 @@
 """The seam for detectors: what memories, barriers and fences tell an observer.
 
 A detector subclasses `Observer` and overrides what it wants to hear; the machine calls it at each access and each ordering
-event, whether in program order or not. Actors are warps and tasks of the asynchronous units (both have `name`, `cta`, `line`).
+event, whether in program order or not. Actors are warps and tasks of the asynchronous units (both have `name`, `cta`, `at`).
 """
 
 from collections.abc import Hashable

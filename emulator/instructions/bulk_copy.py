@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.memory import read
-from attnspec.emulator.instructions.rule import Act, Control, Rows, Rule, address_type, first_active, unsupported
+from attnspec.emulator.instructions.rule import Act, Control, Rows, Rule, address_type, first_active, only, unsupported
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.tasks import Task
-from attnspec.emulator.machine.tensor_map import REDUCTIONS, TensorMap, box_places, decode, load_box, store_box
+from attnspec.emulator.machine.tensor_map import REDUCTIONS, TensorMap, box_places, decode, load_box, needed_chunks, store_box
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Vector
 
+WORDS = (
+    "async", "bulk", "tensor", "tile", "reduce", "commit_group", "wait_group", "read", "bulk_group", "global", "shared::cta",
+    "shared::cluster", "mbarrier::complete_tx::bytes", "multicast::cluster", "cta_group::1", "cta_group::2", "L2::cache_hint",
+)  # fmt: skip
 PLAIN_FORMATS = {"f32": np.float32, "f64": np.float64, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "f16": np.float16}
 
 
@@ -33,6 +37,7 @@ def copy(instruction: Instruction) -> Rule:
     words = instruction.parts
     if "prefetch" in words:
         return Control("nothing")
+    only(instruction, *WORDS, *REDUCTIONS, *PLAIN_FORMATS, *(f"{rank}d" for rank in range(1, 6)))
     if "commit_group" in words:
         return Act(commit_group)
     if "wait_group" in words:
@@ -40,8 +45,6 @@ def copy(instruction: Instruction) -> Rule:
         if not isinstance(count, Immediate):
             raise unsupported(instruction, "wanted a constant")
         return Act(partial(wait_group, count=count.value, read="read" in words))
-    if any(word.startswith(("im2col", "tile::")) for word in words):
-        raise unsupported(instruction, "only tile mode")
     reduction = next((word for word in words if word in REDUCTIONS), None) if words[1] == "reduce" else None
     if words[1] == "reduce" and reduction is None:
         raise unsupported(instruction, "this reduction")
@@ -106,7 +109,7 @@ def start_load(warp: Any, mask: Any, target: Any, source: Any, coordinates: Any,
     map = map_at(warp, at)
     require_rank(map, place)
     where = delivery(warp, to, signal, cast)
-    corner = tuple(number - (1 << 32) if number >> 31 else number for number in place)
+    corner = tuple(place)
     for _, offset in where.places:
         if offset % 128:
             raise KernelFault("misaligned", f"a TMA box goes to shared offset +{offset - 1024}: wanted a multiple of 128")
@@ -134,7 +137,7 @@ def require_rank(map: TensorMap, place: list[int]) -> None:
 
 def issue(warp: Any, name: str, steps: list[Any], group: bool = False) -> None:
     """Start a task of a warp; stores belong to the warp's open bulk group."""
-    task = Task(name, warp.cta, warp.line, deque(steps))
+    task = Task(name, warp.cta, warp.at, deque(steps))
     if warp.machine.observer is not None:
         warp.machine.observer.release(warp, task)
         warp.machine.observer.acquire(task, task)
@@ -155,14 +158,15 @@ def start_store(warp: Any, mask: Any, target: Any, coordinates: Any, source: Any
     at, start, *place = uniform(warp, mask, target, source, *coordinates)
     map = map_at(warp, at)
     require_rank(map, place)
-    corner = tuple(number - (1 << 32) if number >> 31 else number for number in place)
+    corner = tuple(place)
     cta, offset = shared_place(warp, start)
     if offset % 128:
         raise KernelFault("misaligned", f"a TMA box comes from shared offset +{offset - 1024}: wanted a multiple of 128")
     held: list[Any] = []
 
     def take(task: Task) -> None:
-        held.append(cta.shared.gather(task, box_places(offset, map.box_bytes, map.swizzle)))
+        places = box_places(offset, map.box_bytes, map.swizzle)
+        held.append(cta.shared.gather(task, places, needed_chunks(map, corner)))
 
     def put(task: Task) -> None:
         store_box(warp.machine.memory, map, corner, held[0], reduction)

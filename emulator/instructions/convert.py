@@ -1,6 +1,6 @@
 """Conversions between number formats, and moves. PTX ISA 9.7.9.1 (mov), 9.7.9.22 (cvt)."""
 
-from attnspec.emulator.instructions.rule import BITS, DTYPES, Move, Pure, Rule, unsupported
+from attnspec.emulator.instructions.rule import BITS, DTYPES, Move, Pure, Rule, only, unsupported
 from attnspec.emulator.ptx.operands import Instruction
 
 WHOLE = ("rni", "rzi", "rmi", "rpi")
@@ -25,8 +25,7 @@ def convert(instruction: Instruction) -> Rule:
         target, high, low = instruction.operands
         return Pure(PAIRS[to], ((high, "f32"), (low, "f32")), ((target, "u32"),))
     target, value = instruction.operands
-    if "relu" in words or "satfinite" in words:
-        raise unsupported(instruction, "this conversion")
+    only(instruction, *WHOLE, "rn", "rz", "rm", "rp", "ftz", "sat", to, source)
     kinds = {"bf16": "u16"}
     if to not in (*INTEGERS, *FLOATS, "bf16") or source not in (*INTEGERS, *FLOATS, "bf16"):
         raise unsupported(instruction, "this pair of types")

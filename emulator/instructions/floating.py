@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attnspec.emulator.instructions.rule import Pure, unsupported
+from attnspec.emulator.instructions.rule import Pure, only, unsupported
 from attnspec.emulator.ptx.operands import Instruction
 
 DIRECTED = ("rm", "rp", "rz")
@@ -18,6 +18,7 @@ def float_type(instruction: Instruction) -> str | None:
 def finished(instruction: Instruction, code: str, reads: int) -> Pure:
     """A rule on the opcode's float type, with flushing of subnormals and saturation as the opcode says."""
     kind = float_type(instruction) or "f32"
+    only(instruction, *KINDS, *DIRECTED, "rn", "ftz", "sat", "NaN", "approx", "full")
     target, *sources = instruction.operands
     if len(sources) != reads:
         raise unsupported(instruction, f"{reads} sources wanted")
@@ -63,12 +64,9 @@ def extreme(name: str) -> Callable[[Instruction], Pure | None]:
     def rule(instruction: Instruction) -> Pure | None:
         if float_type(instruction) is None:
             return None
-        if "xorsign" in instruction.parts:
-            raise unsupported(instruction, ".xorsign")
         function = f"np.{name}imum" if "NaN" in instruction.parts else f"np.f{name}"
         three = len(instruction.operands) == 4
         code = f"{function}({function}({{0}}, {{1}}), {{2}})" if three else f"{function}({{0}}, {{1}})"
-        code = code.replace(", abs", "")
         return finished(instruction, code, 3 if three else 2)
 
     return rule

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attnspec.emulator.instructions.rule import BITS, UNTYPED, Pure, unsupported
+from attnspec.emulator.instructions.rule import BITS, UNTYPED, Pure, only, unsupported
 from attnspec.emulator.ptx.operands import Immediate, Instruction
 
 KINDS = {"u16", "s16", "u32", "s32", "u64", "s64"}
@@ -16,16 +16,18 @@ def integer_type(instruction: Instruction) -> str | None:
 
 
 def simple(code: str, sources: int) -> Callable[[Instruction], Pure | None]:
-    """A rule of `sources` operands of the opcode's type."""
+    """A rule of `sources` operands of the opcode's type. With .relu (min and max) what is negative becomes 0."""
 
     def rule(instruction: Instruction) -> Pure | None:
         kind = integer_type(instruction)
-        if kind is None or any(part in instruction.parts for part in ("sat", "cc")):
+        if kind is None:
             return None
+        only(instruction, instruction.parts[-1], *(("relu",) if kind == "s32" else ()))
         target, *reads = instruction.operands
         if len(reads) != sources:
             raise unsupported(instruction, f"{sources} sources wanted")
-        return Pure(code, tuple((operand, kind) for operand in reads), ((target, kind),))
+        text = f"np.maximum({code}, T_s32(0))" if "relu" in instruction.parts else code
+        return Pure(text, tuple((operand, kind) for operand in reads), ((target, kind),))
 
     return rule
 
@@ -35,6 +37,7 @@ def shift(code: str) -> Callable[[Instruction], Pure | None]:
 
     def rule(instruction: Instruction) -> Pure | None:
         kind = integer_type(instruction)
+        only(instruction, instruction.parts[-1])
         target, value, amount = instruction.operands
         return None if kind is None else Pure(code, ((value, kind), (amount, "u32")), ((target, kind),))
 
@@ -46,6 +49,7 @@ def multiply(instruction: Instruction) -> Pure | None:
     kind = integer_type(instruction)
     if kind is None:
         return None
+    only(instruction, "lo", "hi", "wide", instruction.parts[-1])
     target, a, b, *c = instruction.operands
     words = instruction.parts
     reads = ((a, kind), (b, kind))
@@ -64,9 +68,12 @@ def multiply(instruction: Instruction) -> Pure | None:
 def negate(instruction: Instruction) -> Pure | None:
     """neg and abs wrap: the most negative value stays."""
     kind = integer_type(instruction)
+    if kind is None:
+        return None
+    only(instruction, instruction.parts[-1])
     target, value = instruction.operands
     code = "-{0}" if instruction.parts[0] == "neg" else "np.abs({0})"
-    return None if kind is None else Pure(code, ((value, kind),), ((target, kind),))
+    return Pure(code, ((value, kind),), ((target, kind),))
 
 
 def count(code: str) -> Callable[[Instruction], Pure]:
@@ -74,6 +81,7 @@ def count(code: str) -> Callable[[Instruction], Pure]:
 
     def rule(instruction: Instruction) -> Pure:
         kind = integer_type(instruction) or "u32"
+        only(instruction, instruction.parts[-1])
         target, value = instruction.operands
         return Pure(code, ((value, kind),), ((target, "u32"),))
 
@@ -82,6 +90,7 @@ def count(code: str) -> Callable[[Instruction], Pure]:
 
 def logic3(instruction: Instruction) -> Pure:
     """lop3.b32"""
+    only(instruction, "b32")
     target, a, b, c, table = instruction.operands
     if not isinstance(table, Immediate):
         raise unsupported(instruction, "the table must be a constant")
@@ -98,6 +107,7 @@ def permute(instruction: Instruction) -> Pure:
 
 def funnel(instruction: Instruction) -> Pure:
     """shf.l and shf.r, .clamp or .wrap"""
+    only(instruction, "l", "r", "clamp", "wrap", "b32")
     target, low, high, amount = instruction.operands
     words = instruction.parts
     code = f"A.funnel({{0}}, {{1}}, {{2}}, {words[1] == 'l'}, {words[2] == 'clamp'})"
@@ -106,6 +116,7 @@ def funnel(instruction: Instruction) -> Pure:
 
 def extract(instruction: Instruction) -> Pure:
     """bfe"""
+    only(instruction, instruction.parts[-1])
     kind = integer_type(instruction) or "u32"
     target, value, start, length = instruction.operands
     return Pure("A.extract({0}, {1}, {2})", ((value, kind), (start, "u32"), (length, "u32")), ((target, kind),))
@@ -113,6 +124,7 @@ def extract(instruction: Instruction) -> Pure:
 
 def insert(instruction: Instruction) -> Pure:
     """bfi"""
+    only(instruction, instruction.parts[-1])
     kind = integer_type(instruction) or "u32"
     target, value, into, start, length = instruction.operands
     reads = ((value, kind), (into, kind), (start, "u32"), (length, "u32"))

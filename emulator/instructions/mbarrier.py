@@ -1,16 +1,18 @@
 """mbarrier objects in shared memory. PTX ISA 9.7.13.15; FACTS C7."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.control import Waiting
-from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Rule, address_type, first_active, unsupported
+from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Rule, address_type, first_active, only
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.barriers import Mbarrier
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Sink
 
+WORDS = ("parity", "release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64")
 YES = np.ones(LANES, np.bool_)
 NO = np.zeros(LANES, np.bool_)
 
@@ -53,8 +55,6 @@ def arrive(instruction: Instruction) -> Rule:
         state = rest.pop(0)
     address, *count = rest
     announces = "expect_tx" in instruction.parts
-    if "noComplete" in instruction.parts:
-        raise unsupported(instruction, ".noComplete")
     number = count[0] if count else Immediate(1)
     reads = ((address, address_type(instruction, address)), (number, "u32"))
     return Act(partial(arrive_lanes, announces=announces), reads, ((state, "u64"),), unit="mbarrier.arrive")
@@ -124,7 +124,17 @@ def wait_lanes(warp: Any, mask: Any, addresses: Any, phases: Any, parity: bool, 
     return BLOCKED
 
 
-TABLE = {
+def checked(rule: Callable[[Instruction], Rule]) -> Callable[[Instruction], Rule]:
+    """A rule that refuses words it does not know."""
+
+    def make(instruction: Instruction) -> Rule:
+        only(instruction, instruction.parts[1], "expect_tx", *WORDS)
+        return rule(instruction)
+
+    return make
+
+
+RULES = {
     "mbarrier.init": initialise,
     "mbarrier.inval": invalidate,
     "mbarrier.arrive": arrive,
@@ -133,3 +143,4 @@ TABLE = {
     "mbarrier.try_wait": wait,
     "mbarrier.test_wait": wait,
 }
+TABLE = {name: checked(rule) for name, rule in RULES.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.rule import BITS, LANES, Act, Control, Pure, Rows, Rule, kind_of, unsupported
+from attnspec.emulator.instructions.rule import BITS, LANES, Act, Control, Pure, Rows, Rule, kind_of, only, unsupported
 from attnspec.emulator.machine.address import RANK_BITS, by_cta, window
 from attnspec.emulator.machine.layout import (
     CONSTANT_WINDOW,
@@ -16,6 +16,8 @@ from attnspec.emulator.machine.layout import (
 )
 from attnspec.emulator.ptx.operands import Address, Instruction, Symbol, Vector
 
+ORDERINGS = ("weak", "volatile", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys", "mmio", "nc")
+CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
 SPACES = ("global", "shared", "param", "local", "const")
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 WINDOWS = {"param": PARAMETER_WINDOW, "local": LOCAL_WINDOW, "const": CONSTANT_WINDOW, "shared": SHARED_WINDOW}
@@ -30,6 +32,9 @@ def space_of(instruction: Instruction) -> str:
 def shape_of(instruction: Instruction) -> tuple[str, int, int]:
     """Type, bytes of one value, and number of values of a load or store."""
     word = instruction.parts[-1]
+    hints = [part for part in instruction.parts if part.startswith(("L1::", "L2::"))]
+    spaces = [part for part in instruction.parts if part.split("::")[0] in SPACES]
+    only(instruction, *ORDERINGS, *CACHING, *VECTORS, *hints, *spaces, word)
     kind = kind_of(instruction, {"f32": "u32", "f64": "u64", "f16": "u16", "b128": "b64"}.get(word, word))
     count = next((VECTORS[word] for word in instruction.parts if word in VECTORS), 1)
     return kind, BITS[kind] // 8, count

@@ -1,6 +1,6 @@
 """Comparison, selection and predicate logic. PTX ISA 9.7.6, 9.7.8."""
 
-from attnspec.emulator.instructions.rule import DTYPES, UNTYPED, Pure, kind_of, unsupported
+from attnspec.emulator.instructions.rule import DTYPES, UNTYPED, Pure, kind_of, only, unsupported
 from attnspec.emulator.ptx.operands import Instruction, Two
 
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -24,6 +24,8 @@ def set_predicate(instruction: Instruction) -> Pure:
     """setp.CMP[.BOOL].TYPE p[|q], a, b[, c]: p = (a CMP b) BOOL c, q = !(a CMP b) BOOL c."""
     words = [word for word in instruction.parts[1:] if word != "ftz"]
     kind = kind_of(instruction, words[-1])
+    if len(words) not in (2, 3) or (len(words) == 3 and words[1] not in COMBINED):
+        raise unsupported(instruction, "this form")
     code = comparison(words[0], kind)
     if code is None:
         raise unsupported(instruction, f"comparison .{words[0]}")
@@ -42,6 +44,7 @@ def set_predicate(instruction: Instruction) -> Pure:
 
 def select(instruction: Instruction) -> Pure:
     """selp.TYPE d, a, b, p"""
+    only(instruction, instruction.parts[-1])
     target, a, b, condition = instruction.operands
     word = instruction.parts[-1]
     kind = UNTYPED.get(word, word)
@@ -55,6 +58,7 @@ def logic(code: str):
     def rule(instruction: Instruction) -> Pure | None:
         if instruction.parts[-1] != "pred":
             return None
+        only(instruction, "pred")
         target, *sources = instruction.operands
         return Pure(code, tuple((source, "pred") for source in sources), ((target, "pred"),))
 

@@ -95,6 +95,13 @@ def unsupported(instruction: Instruction, reason: str) -> UnknownInstruction:
     return UnknownInstruction(instruction.text, instruction.line, reason)
 
 
+def only(instruction: Instruction, *allowed: str) -> None:
+    """Refuse an opcode with a word that the rule at hand does not know: it might change the meaning."""
+    for word in instruction.parts[1:]:
+        if word not in allowed:
+            raise unsupported(instruction, f"modifier .{word}")
+
+
 def items_of(operand: Operand) -> tuple[Operand, ...]:
     """The members of a vector, or the operand itself."""
     return operand.items if isinstance(operand, Vector) else (operand,)

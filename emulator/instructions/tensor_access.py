@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.control import Waiting
-from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Control, Rows, Rule, address_type, items_of, unsupported
+from attnspec.emulator.instructions.rule import (
+    BLOCKED,
+    LANES,
+    Act,
+    Control,
+    Rows,
+    Rule,
+    address_type,
+    items_of,
+    only,
+    unsupported,
+)
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.ptx.operands import Immediate, Instruction
@@ -103,8 +114,9 @@ def access(instruction: Instruction) -> Rule:
     words = instruction.parts
     shape = next((word for word in words if word in SHAPES), None)
     times = next((int(word[1:]) for word in words if re.fullmatch(r"x\d+", word)), None)
-    if shape is None or times is None or "red" in words or any("::16b" in word for word in words):
+    if shape is None or times is None:
         raise unsupported(instruction, "this shape")
+    only(instruction, "ld", "st", "sync", "aligned", "b32", shape, f"x{times}")
     loads = words[1] == "ld"
     values, address = instruction.operands[:: 1 if loads else -1][0], instruction.operands[1 if loads else 0]
     split = 0
@@ -167,7 +179,7 @@ def store(warp: Any, mask: Any, address: Any, values: Any, shape: str, registers
 def start(warp: Any, name: str, step: Any, pending: list[Any]) -> None:
     """Issue a tensor memory access of a warp."""
     pending[:] = [task for task in pending if task.steps]
-    task = Task(f"{name} of {warp.name}", warp.cta, warp.line, deque([step]))
+    task = Task(f"{name} of {warp.name}", warp.cta, warp.at, deque([step]))
     if warp.machine.observer is not None:
         warp.machine.observer.release(warp, task)
         warp.machine.observer.acquire(task, task)

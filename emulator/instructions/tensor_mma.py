@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.rule import Act, Rule, active, address_type, first_active, unsupported
+from attnspec.emulator.instructions.rule import Act, Rule, active, address_type, first_active, only, unsupported
 from attnspec.emulator.instructions.tensor_access import group_of
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.matrix import Instruction as Shape
@@ -14,6 +14,7 @@ from attnspec.emulator.machine.matrix import decode_instruction, from_shared, fr
 from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Vector
 
+COMMIT_WORDS = ("shared::cluster", "multicast::cluster", "b64")
 WIDTHS = {"f16": 16, "tf32": 8}
 
 
@@ -22,6 +23,13 @@ def multiply(instruction: Instruction) -> Rule:
     words = instruction.parts
     if "ws" in words or "sp" in words or any(word.startswith("block_scale") for word in words):
         raise unsupported(instruction, "weight-stationary, sparse and block-scaled forms")
+    only(
+        instruction,
+        "mma",
+        "cta_group::1",
+        "cta_group::2",
+        *(word for word in words if word.startswith(("kind::", "collector::"))),
+    )
     kind = next((word.split("::")[1] for word in words if word.startswith("kind::")), "")
     if kind not in WIDTHS:
         raise unsupported(instruction, f"kind::{kind}")
@@ -72,7 +80,7 @@ def queue(warp: Any, group: int, name: str, step: Any) -> None:
     """Put a task in the tensor pipe of the CTA, or of the pair's leader."""
     if group == 2 and (warp.cta.rank % 2 or len(warp.cta.cluster.ctas) < 2):
         raise KernelFault("tensor-pair", f"{name} with cta_group::2 is issued by {warp.cta.name}: wanted the even one of a pair")
-    task = Task(name, warp.cta, warp.line, deque([step]))
+    task = Task(name, warp.cta, warp.at, deque([step]))
     if warp.machine.observer is not None:
         warp.machine.observer.release(warp, task)
         warp.machine.observer.acquire(task, task)
@@ -148,6 +156,7 @@ def two_ctas(task: Task, warp: Any, shape: Shape, width: int, target: int, a: in
 
 def commit(instruction: Instruction) -> Rule:
     """tcgen05.commit ... [mbarrier] [, mask]: an arrival once all earlier work of the pipe is done."""
+    only(instruction, "commit", "cta_group::1", "cta_group::2", "mbarrier::arrive::one", *COMMIT_WORDS)
     barrier, *mask = instruction.operands
     reads = ((barrier, address_type(instruction, barrier)), *((one, "u16") for one in mask))
     return Act(partial(issue_commit, group=group_of(instruction)), reads, unit="tcgen05.commit")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.instructions.control import require_convergent
-from attnspec.emulator.instructions.rule import LANES, Act, Rule, first_active, unsupported
+from attnspec.emulator.instructions.rule import LANES, Act, Rule, first_active, only, unsupported
 from attnspec.emulator.ptx.operands import Instruction, Sink, Two
 
 LANE = np.arange(LANES)
@@ -80,8 +80,9 @@ def reduce(instruction: Instruction) -> Rule:
     words = instruction.parts
     operation, kind = words[2], words[-1]
     kind = {"b32": "u32"}.get(kind, kind)
-    if "NaN" in words or "abs" in words:
-        raise unsupported(instruction, "these modifiers")
+    only(instruction, "sync", operation, words[-1])
+    if operation not in REDUCTIONS:
+        raise unsupported(instruction, "this reduction")
     return Act(partial(reduce_lanes, operation=operation), ((value, kind), (members, "u32")), ((target, kind),))
 
 

@@ -109,9 +109,8 @@ class Machine:
         """Note a fault of a warp or a task."""
         if len(self.faults) >= MOST_FAULTS:
             return
-        line = getattr(actor, "line", 0) if kind != "deadlock" else 0
-        found = next((one for one in self.program.kernel.instructions if one.line == line), None)
-        text, source = ("", None) if found is None else (found.text, found.source)
+        found = None if actor is None or kind == "deadlock" else self.program.kernel.instructions[actor.at]
+        line, text, source = (0, "", None) if found is None else (found.line, found.text, found.source)
         name = "" if actor is None or kind == "deadlock" else actor.name
         if isinstance(actor, Task):
             name = f"{actor.name}, issued by {actor.cta.name}"

@@ -20,6 +20,7 @@ class Scheduler:
         self.waiting: dict[Warp, None] = {}
         # How eager asynchronous units are is part of what a seed chooses: some runs starve them, some let them race ahead.
         self.eagerness = 0.5 if random is None else random.choice((0.02, 0.1, 0.3, 0.6, 0.9))
+        machine.tasks.eagerness = 0.0 if random is None else random.choice((0.0, 0.2, 0.8))
         self.burst = BURST if random is None else random.choice((1, 3, 10, 100))
         self.vain = 0
 

@@ -65,13 +65,15 @@ class SharedMemory:
         if not self.alive:
             raise KernelFault("exited-cta", f"{actor.name} touches shared memory of {self.name}, whose warps have all exited")
 
-    def gather(self, actor: Any, places: Array) -> Array:
-        """16-byte chunks at byte offsets, as arrays of two u64."""
+    def gather(self, actor: Any, places: Array, needed: Array | None = None) -> Array:
+        """16-byte chunks at byte offsets, as arrays of two u64. needed: of which chunks the values matter, None for all."""
         index = self.chunk_index(actor, places)
-        if self.check_written and not (self.chunk_flags[index] == full_flag(8)).all():
-            self.uninitialised(places.ravel(), (self.chunk_flags[index] != full_flag(8)).any(-1).ravel())
+        used = places if needed is None else places[needed]
+        flags = self.chunk_flags[used >> 4] if self.check_written else None
+        if flags is not None and not (flags == full_flag(8)).all():
+            self.uninitialised(used.ravel(), (flags != full_flag(8)).any(-1).ravel())
         if self.observer is not None:
-            self.observer.access(actor, self, False, places, 16)
+            self.observer.access(actor, self, False, used, 16)
         return self.chunks[index]
 
     def scatter(self, actor: Any, places: Array, values: Array) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 @dataclass(eq=False)
 class Task:
-    """name: for reports. cta: where it was issued. line: of the PTX instruction. steps: what is left to do, in order."""
+    """name: for reports. cta: where it was issued. at: position of the instruction. steps: what is left to do, in order."""
 
     name: str
     cta: Any
-    line: int
+    at: int
     steps: deque[Callable[["Task"], None]]
     done: int = 0
 
@@ -55,9 +55,10 @@ class Pipe:
 
 @dataclass(eq=False)
 class Tasks:
-    """What is under way in the whole machine. random: None in program order."""
+    """What is under way in the whole machine. random: None in program order; eagerness: how often a step is done at once."""
 
     random: Any
+    eagerness: float = 0.5
     loose: list[Task] = field(default_factory=list)
     pipes: list[Pipe] = field(default_factory=list)
 
@@ -65,7 +66,12 @@ class Tasks:
         """Start a task, in a pipe or on its own."""
         if self.random is None:
             task.finish()
-        elif pipe is None:
+            return
+        while task.steps and (pipe is None or not pipe.tasks) and self.random.random() < self.eagerness:
+            task.step()
+        if not task.steps:
+            return
+        if pipe is None:
             self.loose.append(task)
         else:
             if not pipe.tasks:

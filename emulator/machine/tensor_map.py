@@ -100,6 +100,16 @@ def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...])
     return result.reshape(-1).view(np.uint64).reshape(-1, 2)
 
 
+def needed_chunks(map: TensorMap, coordinates: tuple[int, ...]) -> Any:
+    """Which 16-byte chunks of a box hold an element inside the tensor; None if all do."""
+    axes = list(zip(coordinates, map.box, map.sizes, strict=True))
+    if all(at >= 0 and at + length <= size for at, length, size in axes):
+        return None
+    inside = np.zeros(map.box[::-1], np.bool_)
+    inside[tuple(slice(max(0, -at), max(0, min(length, size - at))) for at, length, size in axes[::-1])] = True
+    return inside.reshape(-1, 16 // map.element).any(1)
+
+
 def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...], chunks: Any, reduction: str | None) -> None:
     """Write a box's elements that are inside the tensor, or combine them with what is there."""
     found = window(memory, map, coordinates)

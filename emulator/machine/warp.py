@@ -18,7 +18,7 @@ ALL.flags.writeable = False
 
 
 class Warp:
-    """index: in its CTA. mask: active lanes, None for all 32; active: how many. line: PTX line of the last act.
+    """index: in its CTA. mask: active lanes, None for all 32; active: how many. at: position of the last act.
 
     stack: (block, lanes, join) of what runs when the lanes at hand reach `join`, a block. wait: what it waits for, if it does.
     """
@@ -39,7 +39,7 @@ class Warp:
         self.block = 0
         self.join = NOWHERE
         self.stack: list[tuple[int, Any, int]] = []
-        self.line = 0
+        self.at = 0
         self.wait: Any = None
         self.token: Any = None
         self.timed_out = False

@@ -41,7 +41,7 @@ class Built:
     exposed: dict[int, Value] = field(default_factory=dict)
     ending: str = "fall"
     condition: Value | None = None
-    ending_line: int = 0
+    ending_at: int = 0
 
 
 class Builder:
@@ -50,10 +50,11 @@ class Builder:
     def __init__(self, rule_of: Callable[[Instruction], Rule]) -> None:
         self.rule_of = rule_of
         self.built = Built()
+        self.at = 0
 
-    def block(self, instructions: tuple[Instruction, ...]) -> Built:
-        """All of a block."""
-        for instruction in instructions:
+    def block(self, instructions: tuple[Instruction, ...], first: int) -> Built:
+        """All of a block. first: position of its first instruction."""
+        for self.at, instruction in enumerate(instructions, first):
             rule = self.rule_of(instruction)
             guard = self.guard(instruction)
             if isinstance(rule, Move):
@@ -198,7 +199,7 @@ class Builder:
     def act(self, instruction: Instruction, rule: Act, guard: Value | None) -> None:
         """An act, kept in order with the other acts of the block."""
         inputs = tuple(self.input(instruction, operand, type) for operand, type in rule.reads)
-        action = Action("", inputs, call=rule.call, guard=guard, line=instruction.line, blocking=rule.blocking)
+        action = Action("", inputs, call=rule.call, guard=guard, at=self.at, blocking=rule.blocking)
         action.pending, action.settles = rule.pending, rule.settles
         targets, types = self.targets(rule.writes)
         action.rows = any(isinstance(operand, Rows) for operand, _ in rule.writes)
@@ -219,7 +220,7 @@ class Builder:
         if rule.kind != "nothing":
             self.built.ending = rule.kind
             self.built.condition = guard
-            self.built.ending_line = instruction.line
+            self.built.ending_at = self.at
 
 
 def split(value: Value, which: int) -> Value:

@@ -223,7 +223,7 @@ class Emitter:
         inputs = "".join(f", {self.input(value, type)}" for value, type in action.inputs)
         names = [self.fresh("g" if action.rows else "v") for _ in (action.outputs[:1] if action.rows else action.outputs)]
         target = f"{', '.join(names)} = " if names else ""
-        self.lines.append(f"w.line = {action.line}")
+        self.lines.append(f"w.at = {action.at}")
         if action.guard is None:
             lines = [f"{target}{call}(w, m{inputs})"]
         else:

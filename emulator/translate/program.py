@@ -90,7 +90,7 @@ def ending(block: Block, built: Built, condition: str | None) -> list[str]:
         return [f"return {block.successors[0]}"]
     if built.ending in ("exit", "trap"):
         call = f"w.{'leave' if built.ending == 'exit' else 'trap'}"
-        line = f"w.line = {built.ending_line}"
+        line = f"w.at = {built.ending_at}"
         return [line, f"return {call}(m, {condition}, {after if condition else LEFT})"]
     taken = block.successors[0]
     if condition is None:
@@ -118,7 +118,7 @@ def programs(text: str) -> dict[str, Program]:
 def program_of(kernel: Kernel) -> Program:
     """Check that every instruction is known, cut the kernel into blocks, find the registers that cross them."""
     cut = blocks(kernel, begins_block)
-    built = tuple(Builder(rule_of).block(kernel.instructions[block.first : block.last]) for block in cut)
+    built = tuple(Builder(rule_of).block(kernel.instructions[block.first : block.last], block.first) for block in cut)
     exposed = tuple(frozenset(each.exposed) for each in built)
     kept = frozenset().union(*exposed)
     namespace: dict[str, Any] = {f"T_{name}": dtype for name, dtype in DTYPES.items()}

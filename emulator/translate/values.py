@@ -82,11 +82,12 @@ class Operation:
 
 @dataclass(eq=False)
 class Action(Operation):
-    """An act on the machine. rows: its results are the rows of one array. guard: lanes that take part, None for all."""
+    """An act on the machine. rows: its results are the rows of one array. guard: lanes that take part, None for all.
+    at: the position of its instruction in the kernel."""
 
     call: Callable[..., Any] = field(default=lambda: None)
     guard: Value | None = None
-    line: int = 0
+    at: int = 0
     rows: bool = False
     blocking: bool = False
     pending: bool = False

@@ -42,6 +42,7 @@ def truncated(a, b):
         ("rem.s32 %r100, %r1, %r2;", (U32, V32), [int(a) - int(b) * truncated(a, b) for a, b in zip(S32, T32)]),
         ("div.u32 %r100, %r1, %r2;", (U32, V32), [int(a) // int(b) for a, b in zip(U32, V32)]),
         ("min.s32 %r100, %r1, %r2;", (U32, V32), [min(a, b) for a, b in zip(S32, T32)]),
+        ("min.relu.s32 %r100, %r1, %r2;", (U32, V32), [max(0, min(a, b)) for a, b in zip(S32, T32)]),
         ("max.u32 %r100, %r1, %r2;", (U32, V32), [max(a, b) for a, b in zip(U32, V32)]),
         ("shl.b32 %r100, %r1, %r2;", (U32, SMALL), [int(a) << int(n) if n < 32 else 0 for a, n in zip(U32, SMALL)]),
         ("shr.u32 %r100, %r1, %r2;", (U32, SMALL), [int(a) >> int(n) for a, n in zip(U32, SMALL)]),

@@ -69,6 +69,22 @@ def test_a_known_opcode_in_an_unknown_form_is_an_error():
         run_ptx(kernel("tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"))
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "add.sat.s32 %r1, %r2, %r3;",
+        "max.xorsign.abs.f32 %r1, %r2, %r3;",
+        "cvt.rn.satfinite.f16.f32 %h1, %r1;",
+        "ld.shared.strange.b32 %r1, [%r2];",
+        "mbarrier.arrive.noComplete.shared.b64 %rd1, [%r1], %r2;",
+        "tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 {%r1, %r2}, [%r3];",
+    ],
+)
+def test_a_modifier_that_no_rule_knows_is_an_error(code):
+    with pytest.raises(UnknownInstruction, match="modifier"):
+        run_ptx(kernel(code))
+
+
 def test_two_ways_of_a_branch_meet_where_they_join():
     found = blocks(
         parse(kernel("setp.eq.b32 %p1, 1, 1; @%p1 bra A; mov.b32 %r1, 1; bra B; A: mov.b32 %r1, 2; B: mov.b32 %r2, 1;"))[0],
