@@ -60,6 +60,10 @@ class Attention:
         tensors = "".join(f", {tensor.name}: {tensor.dtype}" for tensor in self.spec.tensors)
         return f"<attnspec.Attention {self.spec.name}: head_dim {width}, {self.spec.dtype}{tensors}>"
 
+    def __reduce__(self) -> "tuple[type[Attention], tuple[Spec, str | None, str | None]]":
+        """Copied and pickled as what it was made of: a module that holds one can be copied, and kernels are found again."""
+        return Attention, (self.spec, self.target, self.on)
+
     @cached_property
     def analysed(self) -> "Analysed":
         """What the analyses found."""

@@ -1,6 +1,6 @@
 """Checks of a call's q, k, v and sizes: each fault an error that names the tensor, what was found and what was wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import index
@@ -51,14 +51,24 @@ def check_tensor(spec: Spec, name: str, array: Any, rank: int, axes: str) -> Non
     """Type, dtype and rank."""
     if not isinstance(array, Tensor):
         raise ArgumentError(f"{name}: a torch.Tensor is wanted, got {type(array).__name__}")
-    if array.layout != torch.strided:
-        raise ArgumentError(f"{name}: a dense tensor is wanted, got layout {array.layout}")
+    check_plain(name, array)
     if array.dtype != DTYPES[spec.dtype]:
         declared = f"{spec.name} computes in {spec.dtype} (its `dtype` statement; bf16 without one)"
         raise ArgumentError(f"{name}: dtype {array.dtype}, wanted {DTYPES[spec.dtype]}: {declared}")
     if array.dim() != rank:
         kind = "packed sequences (`varlen`)" if spec.is_varlen else "a batch"
         raise ArgumentError(f"{name}: shape {tuple(array.shape)}, wanted {axes}: {spec.name} takes {kind}")
+
+
+def check_plain(name: str, array: Tensor) -> None:
+    """A tensor with memory of its own: no sparse one, and none that stands for others while torch transforms a function."""
+    if array.layout != torch.strided:
+        raise ArgumentError(f"{name}: a dense tensor is wanted, got layout {array.layout}")
+    try:
+        array.data_ptr()
+    except RuntimeError:
+        why = "torch.func transforms (vmap, jvp, grad) do not see into a variant; use autograd and batches"
+        raise ArgumentError(f"{name}: a tensor with memory of its own is wanted: {why}") from None
 
 
 def check_devices(q: Tensor, **others: Tensor) -> None:
@@ -149,7 +159,11 @@ def check_starts(name: str, given: Lengths | None, total: int, array: str) -> li
     if isinstance(given, Tensor):
         if given.dtype not in (torch.int32, torch.int64) or given.dim() != 1:
             raise ArgumentError(f"{name}: {given.dtype} of shape {tuple(given.shape)}, wanted int32 of shape (batch + 1,)")
+        if given.is_meta:
+            raise ArgumentError(f"{name}: on {given.device}, which holds no values")
         given = given.tolist()
+    elif not isinstance(given, Iterable):
+        raise ArgumentError(f"{name}: an int32 tensor or a list of ints is wanted, got {type(given).__name__}")
     starts = [check_int(name, start) for start in given]
     if not starts or starts[0] != 0 or starts[-1] != total:
         ends = f"{starts[0]} to {starts[-1]}" if starts else "nothing"

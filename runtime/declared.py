@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from attnspec.backends.layout import Layout
-from attnspec.runtime.arguments import DTYPES
+from attnspec.runtime.arguments import DTYPES, check_plain
 from attnspec.runtime.integers import check_integers, value_at, written
 from torch import Tensor as TorchTensor
 
@@ -63,6 +63,7 @@ def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], device: torc
     array = scalar(tensor, value, device) if isinstance(value, bool | int | float) else value
     if not isinstance(array, TorchTensor):
         raise ArgumentError(f"{tensor.name}: a torch.Tensor is wanted, got {type(value).__name__}")
+    check_plain(tensor.name, array)
     if array.device != device:
         raise ArgumentError(f"{tensor.name}: on {array.device}, but q is on {device}")
     check_shape(tensor, array, sizes)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 
+import torch
 from attnspec.backends.emitted import Emitted
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.load_module import load_module
@@ -29,15 +30,17 @@ class ReferenceProgram:
 
     def forward(self, call: Call, /) -> Forward:
         """The f32 output is kept for the backward: rounded once, a row's gradients would not sum to what they should."""
-        out, lse = self.forward_module.forward(call.q, call.k, call.v, call.tensors, call.layout)
+        with torch.device("cpu"):  # whatever device torch makes tensors on by default
+            out, lse = self.forward_module.forward(call.q, call.k, call.v, call.tensors, call.layout)
         return Forward(out.to(call.q.dtype), lse, (out,))
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients, each rounded once to the dtype of what it is the gradient of."""
         (out,) = results.saved
-        dq, dk, dv, totals = self.backward_module.backward(
-            call.q, call.k, call.v, out, results.lse, dout, dlse, call.tensors, call.layout
-        )
+        with torch.device("cpu"):
+            dq, dk, dv, totals = self.backward_module.backward(
+                call.q, call.k, call.v, out, results.lse, dout, dlse, call.tensors, call.layout
+            )
         tensors: tuple[Tensor | None, ...] = tuple(
             total.to(tensor.dtype) if is_learned else None
             for total, tensor, is_learned in zip(totals, call.tensors, self.learned, strict=True)

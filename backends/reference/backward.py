@@ -26,7 +26,7 @@ PURPOSE = [
 ]
 START = """
 t = name_tensors(tensors)
-dq, dk, dv = (torch.zeros(array.shape) for array in (q, k, v))
+dq, dk, dv = (zeros(*array.shape) for array in (q, k, v))
 learned = name_tensors([torch.zeros(value.shape, dtype=torch.float64) for value in tensors])
 for segment in layout.segments:
     for rows in query_tiles(layout, segment, TILE_Q):
@@ -35,7 +35,7 @@ for segment in layout.segments:
         row_lse = load_row_values(lse, rows)
         # d(loss)/d(score) = probability * (dprobability - delta)
         delta = (load_rows(out, rows) * dout_rows).sum(-1, keepdim=True) - load_row_values(dlse, rows)
-        dquery = torch.zeros(query.shape)
+        dquery = zeros(*query.shape)
         for at in key_tiles(rows, TILE_KV, seen_keys(rows.wide, t), hidden_keys(rows.wide, t)):
             key, value = load_keys(k, at), load_keys(v, at)
             raw = query @ key.transpose(1, 2) * scale

@@ -25,15 +25,15 @@ PURPOSE = [
 
 START = """
 t = name_tensors(tensors)
-out = torch.zeros(*q.shape[:-1], HEAD_DIM_V)
-lse = torch.empty(*q.shape[:-1]).transpose(-1, -2).contiguous()
+out = zeros(*q.shape[:-1], HEAD_DIM_V)
+lse = zeros(*q.shape[:-1]).transpose(-1, -2).contiguous()
 for segment in layout.segments:
     for rows in query_tiles(layout, segment, TILE_Q):
         scale = softmax_scale(rows, t)
         query = load_rows(q, rows)
-        row_max = torch.full((layout.heads, TILE_Q, 1), -INF)
-        row_sum = torch.zeros(layout.heads, TILE_Q, 1)
-        accumulated = torch.zeros(layout.heads, TILE_Q, HEAD_DIM_V)
+        row_max = zeros(layout.heads, TILE_Q, 1) - INF
+        row_sum = zeros(layout.heads, TILE_Q, 1)
+        accumulated = zeros(layout.heads, TILE_Q, HEAD_DIM_V)
         for at in key_tiles(rows, TILE_KV, seen_keys(rows.wide, t), hidden_keys(rows.wide, t)):
             key, value = load_keys(k, at), load_keys(v, at)
             score = query @ key.transpose(1, 2) * scale

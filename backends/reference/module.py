@@ -38,6 +38,7 @@ OPERATIONS = (
     "sqrt",
     "tanh",
     "to_float",
+    "zeros",
 )
 TILES = (
     "add_keys",

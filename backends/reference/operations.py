@@ -24,6 +24,11 @@ def to_float(value: Value) -> Tensor:
     return tensor(value).to(torch.float32)
 
 
+def zeros(*shape: int) -> Tensor:
+    """Zeros in f32, whatever type and device torch makes tensors of by default."""
+    return torch.zeros(shape, dtype=torch.float32, device="cpu")
+
+
 def spread(value: Value, like: Tensor) -> Tensor:
     """The value at every element of another tensor."""
     return tensor(value).expand(like.shape).contiguous()

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import torch
 from attnspec.backends.layout import Layout, Segment
+from attnspec.backends.reference.operations import zeros
 from torch import Tensor
 
 Ranges = Sequence[tuple[Tensor | int, Tensor | int]]  # half-open, global key positions, one a head or one for all
@@ -125,7 +126,7 @@ def load_keys(array: Tensor, at: Place) -> Tensor:
 
 def padded(part: Tensor, tile: int) -> Tensor:
     """(count, heads, width) of any dtype as (heads, tile, width) f32."""
-    whole = torch.zeros(part.shape[1], tile, part.shape[2])
+    whole = zeros(part.shape[1], tile, part.shape[2])
     whole[:, : len(part)] = part.transpose(0, 1)
     return whole
 
@@ -139,7 +140,7 @@ def row_values(array: Tensor, at: Place) -> Tensor:
 
 def load_row_values(array: Tensor, at: Place) -> Tensor:
     """One number a row as (heads, tile, 1), zeros past the end."""
-    whole = torch.zeros(array.shape[-2], at.q.shape[1], 1)
+    whole = zeros(array.shape[-2], at.q.shape[1], 1)
     whole[:, : at.last_row - at.first_row, 0] = row_values(array, at)
     return whole
 

@@ -43,6 +43,12 @@ def test_constants_are_overridden_by_keyword():
         attnspec.build(TEXT, m=3)
 
 
+@pytest.mark.parametrize("spec", [None, 3, TEXT.encode(), ["attention x"]])
+def test_what_is_no_spec_is_an_error_that_says_what_is_wanted(spec):
+    with pytest.raises(attnspec.ArgumentError, match=f"spec: a path, the text.* wanted, got {type(spec).__name__}"):
+        attnspec.build(spec)
+
+
 def test_a_variant_says_what_it_is():
     attention = attnspec.build("attention shown\nhead_dim 64\nlearned w: f32\nscore = score * w\n")
     assert repr(attention) == "<attnspec.Attention shown: head_dim 64, bf16, w: f32>"

@@ -73,6 +73,9 @@ def test_a_wrong_argument_is_named_with_what_was_wanted(changes, words):
         ({"cu_seqlens_kv": [0, 9, 7]}, "cu_seqlens_kv: falls from 9 to 7 at sequence 1"),
         ({"cu_seqlens_kv": [0, 7]}, "cu_seqlens_kv: 1 sequences, but cu_seqlens_q has 2"),
         ({"cu_seqlens_q": torch.tensor([0.0, 5.0])}, "cu_seqlens_q: torch.float32 of shape (2,)"),
+        ({"cu_seqlens_q": 5}, "cu_seqlens_q: an int32 tensor or a list of ints is wanted, got int"),
+        ({"cu_seqlens_q": "05"}, "cu_seqlens_q: an int is wanted, got str"),
+        ({"cu_seqlens_q": torch.zeros(3, dtype=torch.int32, device="meta")}, "cu_seqlens_q: on meta, which holds no values"),
         ({"q_offset": 1}, "q_offset: packed sequences start at position 0 each"),
         ({"len_q": 9}, "len_q: packed sequences have the lengths that cu_seqlens give"),
         ({"q": torch.zeros(1, 5, 4, 16, dtype=HALF)}, "q: shape (1, 5, 4, 16), wanted (total, heads, head_dim)"),
@@ -86,6 +89,11 @@ def test_wrong_packed_sequences_are_named(changes, words):
     with pytest.raises(attnspec.ArgumentError) as error:
         attention(**given, ids=torch.ones(2, dtype=torch.int32))
     assert words in str(error.value)
+
+
+def test_a_sparse_tensor_is_told_that_it_is_sparse():
+    with pytest.raises(attnspec.ArgumentError, match=r"ids: a dense tensor is wanted, got layout torch\.sparse_coo"):
+        call(ids=torch.zeros(2, 7, dtype=torch.int32).to_sparse())
 
 
 def test_numbers_of_exact_types_are_taken():
