@@ -109,7 +109,7 @@ def kernel(attention: "Attention", target: str) -> "Kernel":
     """The callable of a variant on a target: made once for all variants of one meaning, in this process."""
     from attnspec.runtime.cache_key import cache_key
 
-    key = cache_key(attention.spec, target, {})
+    key = cache_key(attention.spec, target, {"on": attention.on})
     with _lock:
         found = _kernels.get(key)
     if found is None:
@@ -124,6 +124,12 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     from attnspec.runtime.kernel import Kernel
     from attnspec.runtime.reference_program import ReferenceProgram
 
+    if attention.on == "emulator":
+        from attnspec.runtime.emulated_program import EmulatedProgram
+
+        analysed = attention.analysed
+        emitted = emit(analysed, place(draw(analysed), analysed, target))
+        return Kernel(EmulatedProgram(emitted, attention.spec.head_dim_v))
     if target != "reference":
         raise TargetError(f"target {target!r} cannot be launched by this version of attnspec")
     learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)

@@ -10,7 +10,7 @@ FAMILIES = {10: ("sm100", "Blackwell"), 9: ("sm90", "Hopper")}  # by major compu
 def target_for(device: torch.device, wanted: str | None, on: str | None) -> str:
     """The target of a call on a device; TargetError if there is none, or it is not the one wanted."""
     if on == "emulator":
-        raise TargetError("on='emulator': this version of attnspec has no emulator yet; target='reference' runs on the CPU")
+        return emulated_target(device, wanted)
     if device.type == "cpu":
         if wanted in (None, "reference"):
             return "reference"
@@ -18,6 +18,13 @@ def target_for(device: torch.device, wanted: str | None, on: str | None) -> str:
     if wanted == "reference":
         raise TargetError(f"target 'reference' runs on CPU tensors, but q is on {device}")
     return gpu_target(device, wanted)
+
+
+def emulated_target(device: torch.device, wanted: str | None) -> str:
+    """The GPU target that the emulator runs: Blackwell unless another is wanted."""
+    if device.type != "cpu":
+        raise TargetError(f"on='emulator' runs on CPU tensors, but q is on {device}")
+    return wanted or "sm100"
 
 
 def gpu_target(device: torch.device, wanted: str | None) -> str:

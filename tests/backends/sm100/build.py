@@ -8,15 +8,16 @@ from tempfile import mkdtemp
 from attnspec.backends.emitted import Emitted
 from attnspec.backends.sm100.backend import emit
 from attnspec.backends.sm100.limits import LIMITS
-from attnspec.language.load import read_spec
-from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.analyse import analyse
+from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.dataflow.graph import Value
 from attnspec.lowering.schedule.place import place
 from attnspec.lowering.schedule.schedule import Schedule
 from attnspec.runtime.assemble import assemble
 from attnspec.runtime.binary import Binary
+
+from attnspec.language.load import read_spec
 
 
 @cache

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from attnspec.lowering.schedule.refusal import Unsupported
+
 from tests.backends.sm100 import census
 from tests.backends.sm100.build import compiled, scheduled, with_head_dim
 from tests.small_constants import VARIANTS, path_of

@@ -3,6 +3,7 @@
 import re
 
 from attnspec.lowering.dataflow.graph import Value
+
 from tests.backends.sm100.build import compiled, forward_text, with_head_dim
 
 CAUSAL = with_head_dim("64")

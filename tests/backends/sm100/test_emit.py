@@ -3,6 +3,7 @@
 import ast
 
 import pytest
+
 from tests.backends.sm100.build import emitted, forward_text, with_head_dim
 from tests.golden_text import check_golden
 from tests.small_constants import VARIANTS, path_of
