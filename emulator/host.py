@@ -11,6 +11,7 @@ import ctypes
 import importlib.metadata
 import re
 import struct
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,14 +142,26 @@ def ptx_of(compiled: Any) -> str:
     return text.decode() if isinstance(text, bytes) else text
 
 
-def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, ...]]) -> list[Recorded]:
-    """Run the host function of a compiled one and give the launches it makes.
+@dataclass(eq=False)
+class Host:
+    """A compiled function's host module in an engine of ours. types: LLVM types of its arguments; keep: what the engine calls."""
 
-    arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves.
-    """
-    require_version()
+    engine: Any
+    recorder: Recorder
+    types: list[str]
+    keep: dict[str, Any]
+
+
+_hosts: "weakref.WeakKeyDictionary[Any, Host]" = weakref.WeakKeyDictionary()
+
+
+def host_of(compiled: Any, sizes: dict[str, tuple[int, ...]]) -> Host:
+    """Made once for a compiled function."""
     from cutlass._mlir.execution_engine import ExecutionEngine  # pyright: ignore[reportMissingImports]
 
+    found = _hosts.get(compiled)
+    if found is not None:
+        return found
     if getattr(compiled, "ir_module", None) is None:
         raise EmulatorError("the function has no host module: it was loaded from a file, or compiled with --enable-tvm-ffi")
     recorder = Recorder(sizes)
@@ -160,8 +173,22 @@ def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, 
     to_library = ctypes.pointer(library)
     call(engine, "cuda_init", [ctypes.pointer(to_library), ctypes.pointer(status)])
     call(engine, "cuda_load_to_device", [ctypes.pointer(to_library), ctypes.pointer(device), ctypes.pointer(status)])
-    cells = cells_of(compiled, arguments)
-    call(engine, f"_mlir_ciface_{compiled.function_name}", [*cells, ctypes.pointer(status)])
+    types = argument_types(str(compiled.ir_module), compiled.function_name)
+    found = _hosts[compiled] = Host(engine, recorder, types, symbols)
+    return found
+
+
+def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, ...]]) -> list[Recorded]:
+    """Run the host function of a compiled one and give the launches it makes.
+
+    arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves.
+    """
+    require_version()
+    host = host_of(compiled, sizes)
+    recorder, status = host.recorder, INT(0)
+    recorder.launches, recorder.error = [], None
+    cells = cells_of(host.types, arguments)
+    call(host.engine, f"_mlir_ciface_{compiled.function_name}", [*cells, ctypes.pointer(status)])
     if recorder.error is not None:
         raise recorder.error
     if status.value:
@@ -178,9 +205,8 @@ def call(engine: Any, name: str, cells: Sequence[Any]) -> None:
     ctypes.CFUNCTYPE(None, POINTER)(address)(packed)
 
 
-def cells_of(compiled: Any, arguments: Sequence[Any]) -> list[Any]:
+def cells_of(types: list[str], arguments: Sequence[Any]) -> list[Any]:
     """A pointer to each argument in the form that the host function's signature asks for."""
-    types = argument_types(str(compiled.ir_module), compiled.function_name)
     given = list(arguments) + [None] * (len(types) - len(arguments))
     if len(given) != len(types):
         raise EmulatorError(f"{len(arguments)} arguments given, the compiled function takes {len(types)}")

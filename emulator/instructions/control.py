@@ -57,10 +57,16 @@ def warp_sync(warp: Any, mask: Any, members: Any) -> None:
 
 def require_convergent(warp: Any, mask: Any, members: int, name: str) -> None:
     """The members of a warp operation must all be active, but for lanes that have exited or never were."""
-    lanes = sum(1 << int(lane) for lane in np.flatnonzero(warp.lanes if mask is None else mask))
-    alive = sum(1 << int(lane) for lane in np.flatnonzero(warp.present & ~warp.exited))
+    if mask is None:
+        return
+    lanes, alive = bits_of(mask), bits_of(warp.present & ~warp.exited)
     if members & alive & ~lanes:
         raise KernelFault("divergent", f"{name} for lanes {members:#x} while only {lanes:#x} are active")
+
+
+def bits_of(lanes: Any) -> int:
+    """Lanes as a number, lane 0 the lowest bit."""
+    return int(np.packbits(lanes, bitorder="little").view(np.uint32)[0])
 
 
 def named_sync(warp: Any, mask: Any, number: Any, count: Any = None) -> Any:
@@ -174,7 +180,7 @@ def activemask(instruction: Instruction) -> Rule:
     """activemask.b32"""
 
     def call(warp: Any, mask: Any) -> Any:
-        return np.full(LANES, sum(1 << int(lane) for lane in np.flatnonzero(warp.lanes if mask is None else mask)), np.uint32)
+        return np.full(LANES, bits_of(warp.lanes if mask is None else mask), np.uint32)
 
     return Act(call, (), ((instruction.operands[0], "u32"),))
 

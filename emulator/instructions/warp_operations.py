@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attnspec.emulator.instructions.control import require_convergent
+from attnspec.emulator.instructions.control import bits_of, require_convergent
 from attnspec.emulator.instructions.rule import LANES, Act, Rule, first_active, only, unsupported
 from attnspec.emulator.ptx.operands import Instruction, Sink, Two
 
@@ -69,7 +69,7 @@ def vote_lanes(warp: Any, mask: Any, value: Any, members: Any, mode: str) -> Any
     voters = (warp.lanes if mask is None else mask) & (wanted >> LANE & 1 == 1)
     votes = value[voters]
     if mode == "ballot":
-        return np.full(LANES, sum(1 << int(lane) for lane in np.flatnonzero(value & voters)), np.uint32)
+        return np.full(LANES, bits_of(value & voters), np.uint32)
     result = {"all": votes.all(), "any": votes.any(), "uni": votes.all() or not votes.any()}[mode]
     return np.full(LANES, result)
 
