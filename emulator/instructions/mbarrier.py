@@ -29,11 +29,12 @@ def set_up(warp: Any, mask: Any, addresses: Any, counts: Any) -> None:
         cta, offset = shared_place(warp, int(addresses[lane]))
         if offset % 8:
             raise KernelFault("misaligned", f"an mbarrier at offset +{offset - 1024}: wanted a multiple of 8")
-        cta.shared.store(warp, np.array([offset]), np.zeros((1, 1), np.uint64), 8)
         found = cta.shared.barriers.get(offset)
         if found is not None and (found.waiters or found.bytes or found.pending != found.expected):
             raise KernelFault("barrier-in-use", f"{found.name} is set up again while in use: {found.state()}")
-        cta.shared.barriers[offset] = Mbarrier(cta, offset, int(counts[lane]))
+        cta.shared.guard(offset, None)
+        cta.shared.store(warp, np.array([offset]), np.zeros((1, 1), np.uint64), 8)
+        cta.shared.guard(offset, Mbarrier(cta, offset, int(counts[lane])))
 
 
 def invalidate(instruction: Instruction) -> Rule:
@@ -43,7 +44,7 @@ def invalidate(instruction: Instruction) -> Rule:
     def call(warp: Any, mask: Any, addresses: Any) -> None:
         cta, offset = shared_place(warp, int(addresses[first_active(mask)]))
         cta.mbarrier(offset)
-        del cta.shared.barriers[offset]
+        cta.shared.guard(offset, None)
 
     return Act(call, ((address, address_type(instruction, address)),))
 

@@ -30,6 +30,8 @@ class SharedMemory:
         self.check_written = "uninitialised" in checks
         self.observer = observer
         self.barriers: dict[int, Any] = {}
+        self.guarded = np.zeros(room // 8, np.bool_)
+        self.guarded_chunks = self.guarded.reshape(-1, 2)
         self.alive = True
 
     def load(self, actor: Any, offsets: Array, size: int, count: int) -> Array:
@@ -44,6 +46,8 @@ class SharedMemory:
     def store(self, actor: Any, offsets: Array, values: Array, size: int) -> None:
         """Values (count, lanes) at consecutive places from each offset."""
         index = self.index(actor, offsets, size, len(values))
+        if self.guarded[index * size >> 3].any():
+            self.overwritten(actor, (index * size)[self.guarded[index * size >> 3]][0])
         self.units[size][index] = values
         self.flags[size][index] = full_flag(size)
         if self.observer is not None:
@@ -79,6 +83,8 @@ class SharedMemory:
     def scatter(self, actor: Any, places: Array, values: Array) -> None:
         """Write 16-byte chunks at byte offsets."""
         index = self.chunk_index(actor, places)
+        if self.guarded_chunks[index].any():
+            self.overwritten(actor, places[self.guarded_chunks[index].any(-1)].ravel()[0])
         self.chunks[index] = values
         self.chunk_flags[index] = full_flag(8)
         if self.observer is not None:
@@ -91,6 +97,19 @@ class SharedMemory:
         if low < RESERVED or high > self.size:
             self.outside(low if low < RESERVED else high - 16)
         return places >> 4
+
+    def guard(self, offset: int, barrier: Any) -> None:
+        """Put an mbarrier at an offset, or with None take it away: data must not be written over one."""
+        self.guarded[offset >> 3] = barrier is not None
+        if barrier is None:
+            self.barriers.pop(offset, None)
+        else:
+            self.barriers[offset] = barrier
+
+    def overwritten(self, actor: Any, place: Any) -> None:
+        """Tell of data on top of an mbarrier."""
+        where = f"the mbarrier at or after {self.show(place)} of {self.name}"
+        raise KernelFault("barrier-overwritten", f"{actor.name} writes data over {where}")
 
     def outside(self, place: Any) -> None:
         """Tell of a place beyond the memory."""

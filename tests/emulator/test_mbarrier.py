@@ -107,6 +107,16 @@ def test_memory_that_was_never_set_up_is_no_barrier():
     assert fault("mov.b32 %r1, smem; mbarrier.arrive.shared.b64 _, [%r1];", **OPTIONS).kind == "barrier-uninitialised"
 
 
+def test_data_written_over_a_barrier_is_told():
+    found = fault(START.format(count=1) + "bar.sync 0; st.shared.b32 [%r1+4], %r0;", **OPTIONS)
+    assert found.kind == "barrier-overwritten" and found.text.startswith("st.shared")
+
+
+def test_the_memory_of_a_barrier_is_free_after_inval():
+    code = START.format(count=1) + "bar.sync 0; @%p1 bra SKIP; mbarrier.inval.shared.b64 [%r1]; st.shared.b32 [%r1+4], %r0; SKIP:"
+    assert run(code, **OPTIONS).ok
+
+
 def test_a_failed_try_lets_the_program_go_on():
     code = (
         START.format(count=1)
