@@ -1,11 +1,11 @@
 """attnc compile: a file to readable source, PTX and cubin, on any machine."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from attnspec.cli.json_text import json_text
 from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option, target_option
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def command(
         facts = fill(draft, made, walk, kinds, forward_only, notes)
         files = publish(draft, folder)
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), **facts}, indent=2))
+        click.echo(json_text({"folder": str(folder), **facts}))
     else:
         click.echo(report(made, walk, files, notes))
     return 0
@@ -89,7 +89,7 @@ def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forwar
         files[name] = settled(data, draft)
         (draft / name).write_bytes(files[name])
     facts = facts_of(made, walk, binary, files, notes)
-    (draft / MANIFEST).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    (draft / MANIFEST).write_text(json_text(facts) + "\n", encoding="utf-8")
     return facts
 
 

@@ -1,10 +1,10 @@
 """attnc explain: what the compiler found out about a variant, and what it made of that."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from attnspec.cli.json_text import json_text
 from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.language.limits import MAX_LENGTH
@@ -46,7 +46,7 @@ def command(
     flow = stages.draw(analysed)
     counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
     if as_json:
-        click.echo(json.dumps(as_dict(analysed, shape, counted, schedule, target), indent=2))
+        click.echo(json_text(as_dict(analysed, shape, counted, schedule, target)))
     else:
         click.echo(as_text(analysed, shape, counted, schedule, target))
     return 0

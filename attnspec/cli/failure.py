@@ -1,7 +1,6 @@
 """Any error as what a person reads, what a machine reads, and an exit code; never a traceback."""
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import click
 
 from attnspec.cli.dump import write_dump
 from attnspec.cli.invocation import Invocation
+from attnspec.cli.json_text import json_text
 from attnspec.errors import ArgumentError, CacheError, TargetError
 from attnspec.language.diagnostics import Diagnostic, InternalError, SpecError, printable
 from attnspec.language.source import NOWHERE, Source, Span
@@ -31,7 +31,7 @@ class Failure:
         """Print it; returns the exit code."""
         try:
             if as_json:
-                print(json.dumps({"errors": list(self.errors)}, indent=2), flush=True)
+                print(json_text({"errors": list(self.errors)}), flush=True)
             print(self.text, file=sys.stderr, flush=True)
         except BrokenPipeError:
             hush_stdout()

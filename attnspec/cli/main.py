@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -59,6 +60,9 @@ def attnc() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 good, 1 wrong numbers, 2 bad input, 3 cannot here, 70 our fault."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["-h"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a comment may hold any script, a terminal may not
     invocation = Invocation(wants_json="--json" in given)
     try:
         with attnc.make_context("attnc", list(given), obj=invocation) as context:

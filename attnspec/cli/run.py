@@ -1,12 +1,12 @@
 """attnc run: a variant forward and backward on this machine, against a float64 oracle."""
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from attnspec.cli.json_text import json_text
 from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, file_argument, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.errors import TargetError
@@ -140,4 +140,4 @@ def as_json_text(spec: Spec, shape: CallShape, trials: list[Trial]) -> str:
     ]
     is_right = all(row.is_right for one in trials for row in one.rows)
     facts = {"name": spec.name, "target": "reference", "pass": is_right, "shape": asdict(shape), "runs": runs}
-    return json.dumps(facts, indent=2)
+    return json_text(facts)

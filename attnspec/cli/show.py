@@ -1,6 +1,5 @@
 """attnc show: what one stage of the compiler makes of a file."""
 
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnspec import stages
+from attnspec.cli.json_text import json_text
 from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option, target_option
 from attnspec.cli.read_file import overrides, parse_file
 
@@ -35,7 +35,7 @@ def command(file: str, stage: str, target: str, constants: tuple[tuple[str, Any]
         raise click.BadOptionUsage("--stage", f"--stage {stage}: the {target} target has no such stage; its source is `emitted`")
     text, value = shown(file, stage, target, overrides(constants))
     if as_json:
-        click.echo(json.dumps({"stage": stage, "text": text, **({"value": value} if value is not None else {})}, indent=2))
+        click.echo(json_text({"stage": stage, "text": text, **({"value": value} if value is not None else {})}))
     else:
         click.echo(text, nl=not text.endswith("\n"))
     return 0

@@ -1,5 +1,6 @@
 """Errors of every sort: an exit code, a text that names what is wrong, JSON on demand, and no traceback."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 import attnspec
 from attnspec import stages
+from attnspec.cli.json_text import json_text
 from attnspec.language.diagnostics import InternalError
 from tests.cli.command import GOOD, Attnc, run_apart
 
@@ -126,6 +128,16 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 def test_control_characters_in_a_file_name_do_not_reach_the_terminal(attnc: Attnc) -> None:
     done = attnc("check", "no\x1b[31m.attn")
     assert (done.code, "\x1b" in done.err) == (2, False)
+
+
+def test_text_that_the_terminal_cannot_show_is_shown_by_its_codes(tmp_path: Path) -> None:
+    text = GOOD.replace("score * n", "scor * n  # früher")
+    done = run_apart("check", "-", cwd=tmp_path, stdin=text, PYTHONIOENCODING="ascii")
+    assert (done.code, "score = scor * n  # fr" in done.err) == (2, True)
+
+
+def test_numbers_that_json_does_not_have_are_strings() -> None:
+    assert json.loads(json_text({"worst": [float("inf"), -float("inf"), 1.5]})) == {"worst": ["inf", "-inf", 1.5]}
 
 
 def test_the_command_of_the_package_is_that_function(tmp_path: Path) -> None:
