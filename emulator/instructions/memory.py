@@ -49,7 +49,10 @@ def load(instruction: Instruction) -> Rule:
     written = "u32" if signed else f"u{8 * size}"
     call = partial(load_lanes, space=space, size=size, count=count, signed=signed)
     targets = Rows(target.items) if isinstance(target, Vector) else target
-    return Act(call, ((address, address_width(instruction, address, space)),), ((targets, written),), unit=f"ld.{space}")
+    reads = ((address, address_width(instruction, address, space)),)
+    plain = count == 1 and not any(word in instruction.parts for word in ("volatile", "acquire", "relaxed", "mmio"))
+    batch = ("ld", space, size, signed, reads[0][1]) if plain else None
+    return Act(call, reads, ((targets, written),), batch=batch, unit=f"ld.{space}")
 
 
 def store(instruction: Instruction) -> Rule:
@@ -87,12 +90,16 @@ def spread(mask: Any, values: Any) -> Any:
 
 
 def load_lanes(warp: Any, mask: Any, addresses: Any, space: str, size: int, count: int, signed: bool) -> Any:
-    """What an ld gives: (lanes,), or (count, lanes)."""
+    """What an ld gives: (lanes,), or (count, lanes); of addresses (n, lanes) the values (n, lanes)."""
     (active,) = lanes_of(mask, addresses)
-    values = spread(mask, read(warp, space, active, size, count))
+    many = active.ndim > 1
+    if many:
+        values = spread(mask, read(warp, space, active.reshape(-1), size, 1).reshape(active.shape))
+    else:
+        values = spread(mask, read(warp, space, active, size, count))
     if signed:
         values = values.view(np.int8 if size == 1 else np.int16).astype(np.int32).view(np.uint32)
-    return values if count > 1 else values[0]
+    return values if many or count > 1 else values[0]
 
 
 def read(warp: Any, space: str, addresses: Any, size: int, count: int) -> Any:

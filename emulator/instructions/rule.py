@@ -3,7 +3,7 @@
 Operand types: pred, u8 s8 u16 s16 u32 s32 u64 s64, f16 f32 f64. A 16-bit brain float is read as u16.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,13 +50,15 @@ class Act:
 
     It gives one array a write (a tuple if several; Rows: one array of rows), or None without writes. blocking: `call` may give
     BLOCKED, and is then called again, later, as if for the first time; such an instruction starts a basic block. pending: its
-    results may arrive later, up to the next act that `settles`, or up to their first use.
+    results may arrive later, up to the next act that `settles`, or up to their first use. batch: acts of equal batch that follow
+    one another may be done in any order, or as one with arrays of shape (n, 32).
     """
 
     call: Callable[..., Any]
     reads: Reads = ()
     writes: Reads = ()
     blocking: bool = False
+    batch: Hashable = None
     pending: bool = False
     settles: bool = False
     unit: str = field(default="")

@@ -56,6 +56,11 @@ class GlobalMemory:
         if (addresses % np.uint64(size * count)).any():
             bad = int(addresses[addresses % np.uint64(size * count) != 0][0])
             raise KernelFault("misaligned", f"global access of {size * count} bytes at {bad:#x}")
+        low, high = int(addresses.min()), int(addresses.max()) + size * count
+        for one in self.regions:
+            if one.start <= low and high <= one.end:
+                index = ((addresses - np.uint64(one.base)) // np.uint64(size)).astype(np.int64)
+                return [(one, slice(None), index[None] if count == 1 else index + np.arange(count)[:, None])]
         left = np.arange(len(addresses))
         found: list[tuple[Region, Array, Array]] = []
         while len(left):

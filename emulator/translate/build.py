@@ -200,7 +200,7 @@ class Builder:
         """An act, kept in order with the other acts of the block."""
         inputs = tuple(self.input(instruction, operand, type) for operand, type in rule.reads)
         action = Action("", inputs, call=rule.call, guard=guard, at=self.at, blocking=rule.blocking)
-        action.pending, action.settles = rule.pending, rule.settles
+        action.pending, action.settles, action.batch = rule.pending, rule.settles, None if guard else rule.batch
         targets, types = self.targets(rule.writes)
         action.rows = any(isinstance(operand, Rows) for operand, _ in rule.writes)
         self.built.operations.append(action)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import BITS, DTYPES, LANES
 from attnspec.emulator.translate.build import Built
 from attnspec.emulator.translate.values import (
@@ -53,20 +54,27 @@ class Emitter:
     def body(self, built: Built) -> None:
         """All operations of a block, acts in order."""
         queue = Queue(built.operations)
-        for action in built.operations:
-            if isinstance(action, Action):
-                if queue.waits_for(action):
-                    self.flush(queue)
-                if queue.waits_for(action):
-                    self.settle(queue)
-                    self.flush(queue)
+        actions = [operation for operation in built.operations if isinstance(operation, Action)]
+        while actions:
+            action = actions[0]
+            if queue.waits_for(action):
+                self.flush(queue)
+            if queue.waits_for(action):
+                self.settle(queue)
+                self.flush(queue)
+            batch = batch_of(actions, queue)
+            if len(batch) > 1:
+                self.batch(batch)
+            else:
                 self.act(action)
-                if action.settles:
-                    self.release(queue)
-                if action.pending:
-                    self.held.append(action)
+            if action.settles:
+                self.release(queue)
+            for one in batch:
+                actions.remove(one)
+                if one.pending:
+                    self.held.append(one)
                 else:
-                    queue.done(action)
+                    queue.done(one)
         self.flush(queue)
         if queue.is_incomplete():
             self.settle(queue)
@@ -217,6 +225,17 @@ class Emitter:
             text = f"{group.name}[{self.constant(np.array(rows))}]"
         return self.bind("g", text if type == group.type else f"{text}.view(T_{type})")
 
+    def batch(self, actions: list[Action]) -> None:
+        """Acts that commute, as one; should it fail, they are done one by one to find the culprit."""
+        first = actions[0]
+        call, name = self.intern(first.call, first.call), self.fresh("g")
+        values = tuple(value for action in actions for value, _ in action.inputs if isinstance(value, Value))
+        packed = self.packed(values, first.inputs[0][1], whole=True)
+        places = self.constant(np.array([action.at for action in actions]))
+        self.lines.append(f"{name} = together(w, m, {call}, {packed}, {places})")
+        group = Group(name, first.outputs[0].type)
+        self.rows |= {action.outputs[0]: (group, row) for row, action in enumerate(actions)}
+
     def act(self, action: Action) -> None:
         """A call into the machine; with a guard, only if a lane takes part."""
         call = self.intern(action.call, action.call)
@@ -246,6 +265,29 @@ class Emitter:
             self.rows |= {result: (group, row) for row, result in enumerate(action.outputs)}
         else:
             self.names |= {(result, result.type): name for result, name in zip(action.outputs, names, strict=True)}
+
+
+def together(warp: Any, mask: Any, call: Any, rows: Any, places: Any) -> Any:
+    """An act on all rows at once."""
+    warp.at = int(places[0])
+    try:
+        return call(warp, mask, rows)
+    except KernelFault:
+        for row, warp.at in zip(rows, places.tolist(), strict=True):
+            call(warp, mask, row)
+        raise
+
+
+def batch_of(actions: list[Action], queue: "Queue") -> list[Action]:
+    """The first act, and those of its batch that follow at once and have their inputs."""
+    first = actions[0]
+    found = [first]
+    for action in actions[1:] if first.batch is not None else ():
+        if action.batch != first.batch:
+            break
+        if not queue.waits_for(action):
+            found.append(action)
+    return found
 
 
 def unsigned(bits: int) -> str:

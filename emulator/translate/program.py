@@ -16,7 +16,7 @@ from attnspec.emulator.ptx.operands import Kernel
 from attnspec.emulator.ptx.parser import parse
 from attnspec.emulator.translate import arithmetic
 from attnspec.emulator.translate.build import Builder, Built
-from attnspec.emulator.translate.emit import Emitter, unsigned
+from attnspec.emulator.translate.emit import Emitter, together, unsigned
 from attnspec.emulator.translate.values import LiveIn, Result, parts_of
 
 BlockFunction = Callable[[Any, list[Any], Any, dict[str, Any]], int]
@@ -122,6 +122,13 @@ def program_of(kernel: Kernel) -> Program:
     exposed = tuple(frozenset(each.exposed) for each in built)
     kept = frozenset().union(*exposed)
     namespace: dict[str, Any] = {f"T_{name}": dtype for name, dtype in DTYPES.items()}
-    namespace |= {"np": np, "BLOCKED": BLOCKED, "undefined": undefined, "count_nonzero": np.count_nonzero, "A": arithmetic}
+    namespace |= {
+        "np": np,
+        "BLOCKED": BLOCKED,
+        "undefined": undefined,
+        "together": together,
+        "count_nonzero": np.count_nonzero,
+        "A": arithmetic,
+    }
     namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
     return Program(kernel, cut, namespace, kept, built, exposed)

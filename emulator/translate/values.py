@@ -1,6 +1,6 @@
 """What a basic block computes, as values in single assignment: moves, packing and unpacking of registers vanish here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,7 @@ class Action(Operation):
     at: int = 0
     rows: bool = False
     blocking: bool = False
+    batch: Hashable = None
     pending: bool = False
     settles: bool = False
 
