@@ -14,6 +14,7 @@ from attnspec.language.expr import Call, Compare, Expr, Logic, Name, Number, Sel
 from attnspec.language.source import NOWHERE, Span
 
 ZERO = Number(0, "int")
+NOTHING = Range(ZERO, ZERO, "nothing is visible")  # so that an emitted kernel always has a range to walk
 Split = tuple[Splitter, tuple[Term, ...]]
 
 
@@ -36,7 +37,7 @@ def walk_of(mask: Expr, axis: Literal["kv", "q"], split: tuple[Split, Split], fa
     """One walk, from the terms of the mask and of its negation."""
     seen, hidden = (ranges(splitter, terms, axis, mask.span, facts) for splitter, terms in split)
     notes = tuple(dict.fromkeys([*seen[1], *hidden[1]]))
-    return Walk(axis, seen[0], hidden[0], not notes, notes)
+    return Walk(axis, seen[0] or (NOTHING,), hidden[0], not notes, notes)
 
 
 def ranges(

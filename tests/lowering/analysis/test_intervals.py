@@ -162,3 +162,14 @@ def test_unknown_part_of_an_and_keeps_the_bounds_of_the_rest() -> None:
     assert_sound(found, truth)
     assert not walk.exact
     assert found[9] == ["empty"] * 7 + ["partial"] * 3
+
+
+def test_a_mask_that_hides_every_key_has_an_empty_range_to_walk_and_visits_nothing():
+    def one_of(*keys: int) -> Expr:
+        first, second = (compare(KV, "==", integer(key)) for key in keys)
+        return either(first, second)
+
+    for walk in walks(both(one_of(0, 1), one_of(2, 3)), FACTS):
+        assert [(item.first, item.last) for item in walk.seen] == [(integer(0), integer(0))]
+        env = Env(names_for(len_q=300, len_kv=300))
+        assert (walk.exact, list(tiles(walk, 128, 128, 300, 300, env))) == (True, [[], [], []])
