@@ -14,6 +14,7 @@ import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import BITS, DTYPES, LANES
 from attnspec.emulator.translate.build import Built
+from attnspec.emulator.translate.order import Queue, batch_of
 from attnspec.emulator.translate.values import (
     Action,
     Constant,
@@ -25,7 +26,6 @@ from attnspec.emulator.translate.values import (
     Pair,
     Result,
     Value,
-    parts_of,
 )
 
 SMALLEST_GROUP = 3
@@ -80,18 +80,18 @@ class Emitter:
             self.settle(queue)
             self.flush(queue)
 
-    def settle(self, queue: "Queue") -> None:
+    def settle(self, queue: Queue) -> None:
         """Results that are still on their way are needed now."""
         self.lines.append("w.settle_loads()")
         self.release(queue)
 
-    def release(self, queue: "Queue") -> None:
+    def release(self, queue: Queue) -> None:
         """What was on its way has arrived."""
         for action in self.held:
             queue.done(action)
         self.held.clear()
 
-    def flush(self, queue: "Queue") -> None:
+    def flush(self, queue: Queue) -> None:
         """Every pure operation whose inputs are there."""
         while ready := queue.take():
             shapes: dict[Any, list[Operation]] = defaultdict(list)
@@ -212,9 +212,30 @@ class Emitter:
         groups = {place[0] for place in places if place is not None}
         if len(places) == len(values) and None not in places and len(groups) == 1:
             return self.rows_of(groups.pop(), [place[1] for place in places if place is not None], type)
-        if len(values) == 1:
-            return f"{self.value(first, type)}[None]"
-        return self.bind("g", f"np.array(({', '.join(self.value(value, type) for value in values)}))")
+        pieces = [self.piece(run, type) for run in self.runs(values)]
+        if len(pieces) > len(values) // 2:
+            return self.bind("g", f"np.array(({', '.join(self.value(value, type) for value in values)},))")
+        return self.bind("g", f"np.concatenate(({', '.join(pieces)},))")
+
+    def runs(self, values: tuple[Value, ...]) -> list[list[Value]]:
+        """Values cut where one is not the next row of the array that its forerunner is a row of."""
+        found: list[list[Value]] = []
+        for value in values:
+            here = self.rows.get(value) if isinstance(value, Result) else None
+            last = found[-1][-1] if found else None
+            before = self.rows.get(last) if isinstance(last, Result) else None
+            if here is not None and before is not None and here == (before[0], before[1] + 1):
+                found[-1].append(value)
+            else:
+                found.append([value])
+        return found
+
+    def piece(self, run: list[Value], type: str) -> str:
+        """A run as an array of rows."""
+        if len(run) == 1:
+            return f"{self.value(run[0], type)}[None]"
+        places = [self.rows[value] for value in run if isinstance(value, Result)]
+        return self.rows_of(places[0][0], [place[1] for place in places], type)
 
     def rows_of(self, group: Group, rows: list[int], type: str) -> str:
         """Some rows of a group, by slice where they are evenly spaced."""
@@ -278,18 +299,6 @@ def together(warp: Any, mask: Any, call: Any, rows: Any, places: Any) -> Any:
         raise
 
 
-def batch_of(actions: list[Action], queue: "Queue") -> list[Action]:
-    """The first act, and those of its batch that follow at once and have their inputs."""
-    first = actions[0]
-    found = [first]
-    for action in actions[1:] if first.batch is not None else ():
-        if action.batch != first.batch:
-            break
-        if not queue.waits_for(action):
-            found.append(action)
-    return found
-
-
 def unsigned(bits: int) -> str:
     """The type in which a register is kept between blocks."""
     return "pred" if bits == 1 else f"u{bits}"
@@ -298,50 +307,3 @@ def unsigned(bits: int) -> str:
 def shape_of(operation: Operation) -> tuple[Any, ...]:
     """What operations must share to be done at once."""
     return operation.code, tuple(type for _, type in operation.inputs), operation.outputs[0].type
-
-
-class Queue:
-    """Pure operations that wait for their inputs."""
-
-    def __init__(self, operations: list[Operation]) -> None:
-        self.missing: dict[Operation, int] = {}
-        self.users: dict[Operation, list[Operation]] = defaultdict(list)
-        self.ready: list[Operation] = []
-        self.emitted: set[Operation] = set()
-        for operation in operations:
-            if not isinstance(operation, Action):
-                sources = self.sources(operation)
-                self.missing[operation] = len(sources)
-                for source in sources:
-                    self.users[source].append(operation)
-                if not sources:
-                    self.ready.append(operation)
-
-    @staticmethod
-    def sources(operation: Operation) -> set[Operation]:
-        """Operations whose results it takes."""
-        values: list[Value] = [part for value, _ in operation.inputs for part in parts_of(value)]
-        if isinstance(operation, Action) and operation.guard is not None:
-            values += parts_of(operation.guard)
-        return {value.operation for value in values if isinstance(value, Result)}
-
-    def waits_for(self, action: Action) -> bool:
-        """Whether something the act needs is not there yet."""
-        return not self.sources(action) <= self.emitted
-
-    def is_incomplete(self) -> bool:
-        """Whether some operation still lacks an input."""
-        return any(self.missing.values())
-
-    def take(self) -> list[Operation]:
-        """All that are ready."""
-        ready, self.ready = self.ready, []
-        return ready
-
-    def done(self, operation: Operation) -> None:
-        """Its results are there."""
-        self.emitted.add(operation)
-        for user in self.users[operation]:
-            self.missing[user] -= 1
-            if not self.missing[user]:
-                self.ready.append(user)
