@@ -29,17 +29,20 @@ class ReferenceProgram:
         return load_module(self.emitted.module("backward"), self.emitted.target)
 
     def forward(self, call: Call, /) -> Forward:
-        """The f32 output is kept for the backward: rounded once, a row's gradients would not sum to what they should."""
+        """The f32 output is kept for the backward: rounded once, a row's gradients would not sum to what they should.
+
+        So is what the LSE lost: at scores of 1e30 it loses the sum whole, and every probability would be 1.
+        """
         with torch.device("cpu"):  # whatever device torch makes tensors on by default
-            out, lse = self.forward_module.forward(call.q, call.k, call.v, call.tensors, call.layout)
-        return Forward(out.to(call.q.dtype), lse, (out,))
+            out, lse, lost = self.forward_module.forward(call.q, call.k, call.v, call.tensors, call.layout)
+        return Forward(out.to(call.q.dtype), lse, (out, lost))
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients, each rounded once to the dtype of what it is the gradient of."""
-        (out,) = results.saved
+        out, lost = results.saved
         with torch.device("cpu"):
             dq, dk, dv, totals = self.backward_module.backward(
-                call.q, call.k, call.v, out, results.lse, dout, dlse, call.tensors, call.layout
+                call.q, call.k, call.v, out, results.lse, lost, dout, dlse, call.tensors, call.layout
             )
         tensors: tuple[Tensor | None, ...] = tuple(
             total.to(tensor.dtype) if is_learned else None

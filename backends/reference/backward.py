@@ -32,7 +32,7 @@ for segment in layout.segments:
     for rows in query_tiles(layout, segment, TILE_Q):
         scale = softmax_scale(rows, t)
         query, dout_rows = load_rows(q, rows), load_rows(dout, rows)
-        row_lse = load_row_values(lse, rows)
+        row_lse, row_lost = load_row_values(lse, rows), load_row_values(lost, rows)
         # d(loss)/d(score) = probability * (dprobability - delta)
         delta = (load_rows(out, rows) * dout_rows).sum(-1, keepdim=True) - load_row_values(dlse, rows)
         dquery = zeros(*query.shape)
@@ -42,7 +42,7 @@ for segment in layout.segments:
 """
 PROBABILITY = """
 seen = score != -INF
-probability = torch.where(seen, torch.exp(score - row_lse), 0.0)
+probability = torch.where(seen, torch.exp(score - row_lse - row_lost), 0.0)
 add_keys(dv, at, weigh(probability.transpose(1, 2), seen.transpose(1, 2), dout_rows))
 dprobability = dout_rows @ value.transpose(1, 2)
 dscore = torch.where(seen, probability * (dprobability - delta), 0.0)
@@ -54,13 +54,13 @@ add_keys(dk, at, weigh(draw.transpose(1, 2), seen.transpose(1, 2), query))
 """
 SINK = """
 sink = to_float(sink)
-dsink = -delta * torch.where(sink == -INF, 0.0, torch.exp(sink - row_lse))
+dsink = -delta * torch.where(sink == -INF, 0.0, torch.exp(sink - row_lse - row_lost))
 dsink = dsink[:, : rows.last_row - rows.first_row]
 """
 
 
 def emit_backward(analysed: Analysed) -> Module:
-    """`backward(q, k, v, out, lse, dout, dlse, tensors, layout)` and the functions it needs."""
+    """`backward(q, k, v, out, lse, lost, dout, dlse, tensors, layout)` and the functions it needs."""
     spec, source = analysed.spec, Source()
     write_tensor_names(source, spec)
     source.blank(2)
@@ -120,11 +120,11 @@ def write_adds(source: Source, spec: Spec, name: str, gradients: tuple[LearnedGr
 
 def write_loops(source: Source, analysed: Analysed) -> None:
     """The tile loops."""
-    with source.block("def backward(q, k, v, out, lse, dout, dlse, tensors, layout):"):
+    with source.block("def backward(q, k, v, out, lse, lost, dout, dlse, tensors, layout):"):
         source.docstring(
             "dq, dk, dv (f32, shaped as q, k, v) and a list of gradients (f64), one a declared tensor, 0 where not learned.",
             "",
-            "out: the forward's, f32. lse, dlse: (batch, heads, len_q), or (heads, total) packed.",
+            "out, lse, lost: the forward's, f32. lse, lost, dlse: (batch, heads, len_q), or (heads, total) packed.",
         )
         source.text(START)
         source.depth += 3

@@ -26,7 +26,7 @@ PURPOSE = [
 START = """
 t = name_tensors(tensors)
 out = zeros(*q.shape[:-1], HEAD_DIM_V)
-lse = zeros(*q.shape[:-1]).transpose(-1, -2).contiguous()
+lse, lost = (zeros(*q.shape[:-1]).transpose(-1, -2).contiguous() for _ in range(2))
 for segment in layout.segments:
     for rows in query_tiles(layout, segment, TILE_Q):
         scale = softmax_scale(rows, t)
@@ -60,7 +60,9 @@ row_max = new_max
 """
 FINISH = """
 store_rows(out, rows, accumulated / torch.where(row_sum == 0, 1.0, row_sum))
-store_row_values(lse, rows, row_max + torch.log(row_sum))
+row_lse = row_max + torch.log(row_sum)
+store_row_values(lse, rows, row_lse)
+store_row_values(lost, rows, torch.where(row_sum == 0, 0.0, row_max - row_lse + torch.log(row_sum)))
 """
 
 
@@ -88,7 +90,8 @@ def write_loops(source: Source, spec: Spec) -> None:
     """The tile loops."""
     with source.block("def forward(q, k, v, tensors, layout):"):
         source.docstring(
-            "out (as q with the value's width, f32) and lse (natural log, f32; (batch, heads, len_q), or (heads, total)).",
+            "out (as q with the value's width, f32), lse (natural log, f32; (batch, heads, len_q), or (heads, total)), and what",
+            "lse lost when it was rounded to f32: where scores are large, that is most of the logarithm of the sum.",
             "",
             "q, k, v: (batch, length, heads, head_dim), or (total, heads, head_dim) packed. An empty row gets out = 0.",
         )
@@ -103,7 +106,7 @@ def write_loops(source: Source, spec: Spec) -> None:
             source.text(SINK)
         source.text(FINISH)
         source.depth -= 2
-        source.line("return out, lse")
+        source.line("return out, lse, lost")
 
 
 def write_masking(source: Source, spec: Spec) -> None:
