@@ -139,8 +139,7 @@ def issue(warp: Any, name: str, steps: list[Any], group: bool = False) -> None:
     """Start a task of a warp; stores belong to the warp's open bulk group."""
     task = Task(name, warp.cta, warp.at, deque(steps))
     if warp.machine.observer is not None:
-        warp.machine.observer.release(warp, task)
-        warp.machine.observer.acquire(task, task)
+        warp.machine.observer.issue(warp, task)
     if group:
         warp.bulk_open.append(task)
     warp.machine.tasks.issue(task)
@@ -265,13 +264,11 @@ def wait_group(warp: Any, mask: Any, count: int, read: bool) -> None:
     """All groups but the `count` most recent are complete, or, with .read, have read their source. Being asynchronous, they may
     complete at this very moment; that is when they do if they have not yet."""
     older = warp.bulk_groups[: len(warp.bulk_groups) - count] if count else warp.bulk_groups
-    for task in [task for group in older for task in group]:
+    tasks = [task for group in older for task in group]
+    for task in tasks:
         task.advance(1 if read else 2)
-        if warp.machine.observer is not None:
-            warp.machine.observer.release(task, task)
-            warp.machine.observer.acquire(warp, task)
     if warp.machine.observer is not None:
-        warp.machine.observer.settled(warp, "bulk_read" if read else "bulk")
+        warp.machine.observer.settled(warp, "bulk_read" if read else "bulk", tasks)
     if not read:
         warp.bulk_groups = warp.bulk_groups[len(warp.bulk_groups) - count :] if count else []
 

@@ -155,7 +155,7 @@ def load(warp: Any, mask: Any, address: Any, shape: str, registers: int, split: 
     """Registers as rows. With a seed they arrive at some moment before wait::ld, or before they are used."""
     columns, lanes = locate(warp, mask, address, shape, registers, split)
     tensor = warp.cta.tensor
-    if warp.machine.random is None:
+    if warp.machine.random is None and warp.machine.observer is None:
         return tensor.read(warp, columns, lanes).copy()
     result = np.full((registers, LANES), 0xFFFFFFFF, np.uint32)
 
@@ -170,7 +170,7 @@ def store(warp: Any, mask: Any, address: Any, values: Any, shape: str, registers
     """Write registers. With a seed they arrive at some moment before wait::st."""
     columns, lanes = locate(warp, mask, address, shape, registers, split)
     tensor = warp.cta.tensor
-    if warp.machine.random is None:
+    if warp.machine.random is None and warp.machine.observer is None:
         tensor.write(warp, columns, lanes, values)
         return
     start(warp, "tcgen05.st", lambda task: tensor.write(task, columns, lanes, values), warp.tensor_stores)
@@ -181,8 +181,7 @@ def start(warp: Any, name: str, step: Any, pending: list[Any]) -> None:
     pending[:] = [task for task in pending if task.steps]
     task = Task(f"{name} of {warp.name}", warp.cta, warp.at, deque([step]))
     if warp.machine.observer is not None:
-        warp.machine.observer.release(warp, task)
-        warp.machine.observer.acquire(task, task)
+        warp.machine.observer.issue(warp, task)
     pending.append(task)
     warp.machine.tasks.issue(task)
 
@@ -192,9 +191,6 @@ def settle(warp: Any, mask: Any, kind: str) -> None:
     pending = warp.tensor_loads if kind == "tensor_load" else warp.tensor_stores
     for task in pending:
         task.finish()
-        if warp.machine.observer is not None:
-            warp.machine.observer.release(task, task)
-            warp.machine.observer.acquire(warp, task)
     pending.clear()
     if kind == "tensor_load":
         warp.unsettled.clear()

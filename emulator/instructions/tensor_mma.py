@@ -82,8 +82,7 @@ def queue(warp: Any, group: int, name: str, step: Any) -> None:
         raise KernelFault("tensor-pair", f"{name} with cta_group::2 is issued by {warp.cta.name}: wanted the even one of a pair")
     task = Task(name, warp.cta, warp.at, deque([step]))
     if warp.machine.observer is not None:
-        warp.machine.observer.release(warp, task)
-        warp.machine.observer.acquire(task, task)
+        warp.machine.observer.issue(warp, task, warp.cta.tensor_pipe)
     warp.machine.tasks.issue(task, warp.cta.tensor_pipe)
 
 

@@ -24,6 +24,7 @@ class Mbarrier:
         if not 0 < self.expected < 1 << 20:
             raise KernelFault("barrier-count", f"{self.name} is set up for {self.expected} arrivals: wanted 1 to {(1 << 20) - 1}")
         self.pending = self.expected
+        self.observe("initialise", self.cta.machine.actor)
 
     @property
     def name(self) -> str:

@@ -100,6 +100,8 @@ class Machine:
         """A warp has exited; the last of a cluster makes room for the next one."""
         cluster = warp.cta.cluster
         warp.cta.left(warp)
+        if self.observer is not None:
+            self.observer.left(warp)
         self.live[cluster] -= 1
         if not self.live[cluster]:
             del self.live[cluster]

@@ -13,13 +13,15 @@ from typing import Any
 
 @dataclass(eq=False)
 class Task:
-    """name: for reports. cta: where it was issued. at: position of the instruction. steps: what is left to do, in order."""
+    """name: for reports. cta: where it was issued. at: position of the instruction. steps: what is left to do, in order.
+    agent: what an observer remembers of it."""
 
     name: str
     cta: Any
     at: int
     steps: deque[Callable[["Task"], None]]
     done: int = 0
+    agent: Any = None
 
     def step(self) -> None:
         """Run the next step."""

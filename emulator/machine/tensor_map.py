@@ -91,11 +91,21 @@ def window(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -
     return Window(view, inside)
 
 
+def runs(view: Any) -> tuple[Any, int]:
+    """(addresses, bytes at each) of a view: its innermost dimension is contiguous (PTX ISA, tensor maps)."""
+    addresses = np.full(view.shape[:-1], view.ctypes.data, np.int64)
+    for axis, (count, stride) in enumerate(zip(view.shape[:-1], view.strides[:-1], strict=True)):
+        addresses += (np.arange(count) * stride).reshape(-1, *(1,) * (view.ndim - 2 - axis))
+    return addresses.ravel(), view.shape[-1] * view.itemsize
+
+
 def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Any:
     """A box as 16-byte chunks (n, 2) of u64, elements outside the tensor 0."""
     result = np.zeros(map.box[::-1], f"u{map.element}")
     found = window(memory, map, coordinates)
     if found is not None:
+        if memory.observer is not None:
+            memory.observer.access(None, memory, False, *runs(found.view))
         result[found.inside] = found.view
     return result.reshape(-1).view(np.uint64).reshape(-1, 2)
 
@@ -115,6 +125,8 @@ def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]
     found = window(memory, map, coordinates)
     if found is None:
         return
+    if memory.observer is not None:
+        memory.observer.access(None, memory, True, *runs(found.view), atomic=reduction is not None)
     values = np.ascontiguousarray(chunks).reshape(-1).view(f"u{map.element}").reshape(map.box[::-1])[found.inside]
     if reduction is not None:
         if map.format not in FORMATS:

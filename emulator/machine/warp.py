@@ -21,6 +21,7 @@ class Warp:
     """index: in its CTA. mask: active lanes, None for all 32; active: how many. at: position of the last act.
 
     stack: (block, lanes, join) of what runs when the lanes at hand reach `join`, a block. wait: what it waits for, if it does.
+    agent: what an observer remembers of it.
     """
 
     def __init__(self, cta: Any, index: int, program: "Program", lanes: np.ndarray, special: dict[str, Any]) -> None:
@@ -50,6 +51,7 @@ class Warp:
         self.tensor_stores: list[Any] = []
         self.unsettled: set[int] = set()
         self.register_count = 0
+        self.agent: Any = None
 
     def set_mask(self, lanes: np.ndarray) -> None:
         """Make these the active lanes."""
@@ -94,6 +96,8 @@ class Warp:
             task.finish()
         self.tensor_loads.clear()
         self.unsettled.clear()
+        if self.machine.observer is not None:
+            self.machine.observer.settled(self, "tensor_load")
 
     def diverge(self, taken: np.ndarray, target: int, fall: int, join: int) -> int:
         """Some lanes take the branch: they run first; the others, then all, wait on the stack."""
