@@ -1,0 +1,43 @@
+"""The models of the special functions against what the H200 answered."""
+
+import hashlib
+import pathlib
+
+import numpy as np
+import pytest
+
+from tests.emulator.silicon import special_functions
+from tests.emulator.silicon.elementwise import approximations
+from tests.emulator.silicon.sweeps import OCTAVE, OCTAVES
+
+DATA = pathlib.Path(__file__).parent / "data"
+MODELLED = ("ex2", "lg2", "rcp", "rsqrt")
+SWEEPS = [(name, first) for name in MODELLED for first in OCTAVES[name]]
+ROWS = {name: 2 * row + 1 for row, name in enumerate(("ex2", "lg2", "rcp", "rsqrt"))}  # the .ftz row of each
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_every_exponent_agrees_with_the_gpu(name: str) -> None:
+    arguments = approximations()[0].parameters[0].initial
+    measured = np.load(DATA / "elementwise.npz")["approximate/out"][ROWS[name]]
+    found = getattr(special_functions, name)(arguments)
+    wrong = np.flatnonzero(found != measured)
+    assert not wrong.size, [f"{arguments[i]:08x}: {found[i]:08x}, gpu {measured[i]:08x}" for i in wrong[:8]]
+
+
+@pytest.mark.parametrize(("name", "first"), SWEEPS)
+def test_sampled_mantissas_agree_with_the_gpu(name: str, first: int) -> None:
+    measured = np.load(DATA / "sweeps.npz")[f"sweep_{name}_{first:08x}/out.sampled"]
+    arguments = (first + np.arange(0, OCTAVE, 4096)).astype(np.uint32)
+    assert np.array_equal(getattr(special_functions, name)(arguments), measured)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "first"), SWEEPS)
+def test_every_mantissa_agrees_with_the_gpu(name: str, first: int) -> None:
+    digest = np.load(DATA / "sweeps.npz")[f"sweep_{name}_{first:08x}/out.sha256"].tobytes()
+    found = hashlib.sha256()
+    for start in range(0, OCTAVE, 1 << 20):
+        arguments = (first + start + np.arange(1 << 20)).astype(np.uint32)
+        found.update(getattr(special_functions, name)(arguments).tobytes())
+    assert found.digest() == digest
