@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 DEMO := attnspec/variants/gemma2_local.attn
 OUT := out/gemma2_local
+SMALL := b=1,h=2,hkv=1,q=200,kv=300
 
 NO_GPU := $(shell [ "$$(uname -s)" = Linux ] && [ ! -e /dev/nvidia0 ] && ! command -v nvidia-smi >/dev/null 2>&1 && echo yes)
 CONSTRAINTS := -c constraints.txt $(if $(NO_GPU),-c constraints-cpu.txt)
@@ -31,6 +32,9 @@ demo: $(VENV)/installed
 	@echo
 	@echo "== The same with a window short enough to hide keys at this length: attnc run $(DEMO) -D window=64"
 	@$(BIN)/attnc run $(DEMO) -D window=64
+	@echo
+	@echo "== The kernel's own PTX on the CPU, in the emulator: attnc run $(DEMO) --on emulator -D window=64 --shape $(SMALL)"
+	@$(BIN)/attnc run $(DEMO) --on emulator -D window=64 --shape $(SMALL)
 	@echo
 	@echo "Read $(OUT)/forward.py; next: $(BIN)/attnc explain gemma2_local"
 

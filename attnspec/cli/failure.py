@@ -60,8 +60,15 @@ def failure_of(error: BaseException, invocation: Invocation) -> Failure:
             return plain("missing-package", str(error), CANNOT_HERE)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return plain("disk-full", f"{error.filename or 'a file'} cannot be written: {error.strerror}", CANNOT_HERE)
-    if type(error).__name__ == "Unsupported":  # of the lowering, which is not imported for this
-        return unsupported_failure(error, invocation)
+    match type(error).__name__:  # by name: what defines them is not imported for this
+        case "Unsupported":
+            return unsupported_failure(error, invocation)
+        case "KernelFault":
+            return plain(
+                str(getattr(error, "kind", "kernel")), f"the emulator found a fault of the kernel: {error}", WRONG_NUMBERS
+            )
+        case "EmulatorError" | "UnknownInstruction":
+            return plain("emulator", str(error), CANNOT_HERE)
     return internal_failure(error, invocation)
 
 

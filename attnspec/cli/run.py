@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from attnspec.cli.failure import WRONG_NUMBERS
 from attnspec.cli.json_text import json_text
 from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, file_argument, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
@@ -16,7 +17,24 @@ if TYPE_CHECKING:
     from attnspec.runtime.compare import Row
 
 BATCH, LENGTH = 2, 300
+FORWARD_ONLY = "note: the backward kernel of sm100 is not built yet; the forward alone was run"
 MOST_SCORES = 2**27  # of one sequence: the oracle holds them all at once, in float64, several times
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run, and on what."""
+
+    spec: Spec
+    shape: CallShape
+    target: str
+    on: str | None
+    forward_only: bool
+
+    @property
+    def place(self) -> str:
+        """In words."""
+        return "the reference" if self.on is None else f"{self.target} in the {self.on}"
 
 
 @dataclass(frozen=True)
@@ -31,7 +49,7 @@ class Trial:
 @click.command("run")
 @file_argument
 @click.option("--target", type=click.Choice(TARGETS), help="What to run on.  [default: the reference, on the CPU]")
-@click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target without its GPU.")
+@click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target's kernel without its GPU.")
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--seed", type=click.IntRange(0), help="Draw the inputs from this seed.  [default: 0]")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many draws, from seed 0 on.")
@@ -59,28 +77,30 @@ def command(
         raise click.UsageError("--seed and --seeds: give one of them", click.get_current_context())
     spec = read_spec(file, constants)
     shape = call_shape(spec, sizes, BATCH, LENGTH)
-    refuse(target, on, shape)
-    drawn = range(seeds) if seeds is not None else [seed or 0]
-    trials = [trial(spec, shape, number, forward_only) for number in drawn]
-    is_right = all(row.is_right for one in trials for row in one.rows)
-    click.echo(as_text(spec, shape, trials, forward_only) if not as_json else as_json_text(spec, shape, trials))
-    return 0 if is_right else 1
+    target = refuse(target, on, shape)
+    plan = Plan(spec, shape, target, on, forward_only or target != "reference")
+    trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
+    click.echo(as_text(plan, trials) if not as_json else json_text(as_dict(plan, trials)))
+    if plan.forward_only and not forward_only and not as_json:
+        click.echo(FORWARD_ONLY)
+    return 0 if all(row.is_right for one in trials for row in one.rows) else WRONG_NUMBERS
 
 
-def refuse(target: str | None, on: str | None, shape: CallShape) -> None:
-    """What cannot run here, before torch is loaded."""
-    if on is not None:
-        raise TargetError("--on emulator: this version of attnspec has no emulator yet; without --on the reference runs")
-    if target in GPU_TARGETS:
-        compiles = "; `attnc compile` makes its forward kernel" if target == "sm100" else ""
-        raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{compiles}")
+def refuse(target: str | None, on: str | None, shape: CallShape) -> str:
+    """The target; an error for what cannot run here, before torch is loaded."""
+    if on is not None and target == "reference":
+        raise click.UsageError("--on: the reference runs on the CPU as it is; the emulator runs GPU targets")
+    if on is None and target in GPU_TARGETS:
+        runs = "; --on emulator runs its forward kernel on the CPU" if target == "sm100" else ""
+        raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{runs}")
     scores = shape.heads * shape.len_q * shape.len_kv
     if scores > MOST_SCORES:
         found = f"h * q * kv is {scores:,}; the oracle holds every score at once and takes {MOST_SCORES:,} at most"
         raise click.BadParameter(found, param_hint="'--shape'")
+    return target or ("reference" if on is None else "sm100")
 
 
-def trial(spec: Spec, shape: CallShape, seed: int, forward_only: bool) -> Trial:
+def trial(plan: Plan, seed: int) -> Trial:
     """Draw, run, compare."""
     import torch
 
@@ -90,7 +110,8 @@ def trial(spec: Spec, shape: CallShape, seed: int, forward_only: bool) -> Trial:
 
     torch.set_num_threads(1)  # the reference's tiles are too small to share out; waiting threads only slow each other down
     start = time.perf_counter()
-    rows = compare(build(spec, target="reference"), draw_inputs(spec, Shape(**asdict(shape)), seed), forward_only)
+    attention = build(plan.spec, target=plan.target, on=plan.on)
+    rows = compare(attention, draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed), plan.forward_only)
     return Trial(seed, time.perf_counter() - start, rows)
 
 
@@ -100,7 +121,7 @@ def worst(trials: list[Trial]) -> "list[tuple[int, Row]]":
     return [max(rows, key=lambda pair: pair[1].worst) for rows in by_result]
 
 
-def as_text(spec: Spec, shape: CallShape, trials: list[Trial], forward_only: bool) -> str:
+def as_text(plan: Plan, trials: list[Trial]) -> str:
     """What ran, a row a result, the verdict."""
     from attnspec.cli.summary import spec_title
     from attnspec.cli.table import table
@@ -112,14 +133,14 @@ def as_text(spec: Spec, shape: CallShape, trials: list[Trial], forward_only: boo
         for seed, row in found
     ]
     wrong = [row.name for _, row in found if not row.is_right]
-    what = "forward" if forward_only else "forward and backward"
-    passed = f"pass: {what} agree with the float64 oracle"
+    what = "forward agrees" if plan.forward_only else "forward and backward agree"
+    passed = f"pass: {what} with the float64 oracle"
     verdict = f"FAIL: {', '.join(wrong)} beyond the tolerance" if wrong else passed
     head = ("result", "largest error", "of tolerance", "", "tolerance: what the result may be off by, relative to its size")
     return "\n".join(
         [
-            f"{spec_title(spec)}, on the reference",
-            f"{shape}; {seeds}; {sum(one.seconds for one in trials):.1f} s",
+            f"{spec_title(plan.spec)}, on {plan.place}",
+            f"{plan.shape}; {seeds}; {sum(one.seconds for one in trials):.1f} s",
             "",
             table(head, rows, right=(1, 2)),
             "",
@@ -128,7 +149,7 @@ def as_text(spec: Spec, shape: CallShape, trials: list[Trial], forward_only: boo
     )
 
 
-def as_json_text(spec: Spec, shape: CallShape, trials: list[Trial]) -> str:
+def as_dict(plan: Plan, trials: list[Trial]) -> dict[str, Any]:
     """The same for machines, every draw."""
     runs = [
         {
@@ -138,6 +159,12 @@ def as_json_text(spec: Spec, shape: CallShape, trials: list[Trial]) -> str:
         }
         for one in trials
     ]
-    is_right = all(row.is_right for one in trials for row in one.rows)
-    facts = {"name": spec.name, "target": "reference", "pass": is_right, "shape": asdict(shape), "runs": runs}
-    return json_text(facts)
+    return {
+        "name": plan.spec.name,
+        "target": plan.target,
+        "on": plan.on,
+        "passes": ["forward"] if plan.forward_only else ["forward", "backward"],
+        "pass": all(row.is_right for one in trials for row in one.rows),
+        "shape": asdict(plan.shape),
+        "runs": runs,
+    }

@@ -1,4 +1,5 @@
 import pytest
+from attnspec.emulator.errors import KernelFault
 from attnspec.runtime import compare as comparing
 
 from tests.cli.command import GOOD, Attnc
@@ -99,11 +100,47 @@ def test_packed_sequences_are_drawn_with_several_lengths(attnc: Attnc) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--target", "sm100"), ("--target", "sm90"), ("--on", "emulator"), ("--target", "sm100", "--on", "emulator")]
+    ("arguments", "said"),
+    [
+        (("--target", "sm100"), "cannot launch GPU kernels yet; --on emulator runs its forward kernel"),
+        (("--target", "sm90"), "cannot launch GPU kernels yet"),
+        (("--target", "sm90", "--on", "emulator"), "'sm90' has no kernels"),
+    ],
 )
-def test_what_cannot_run_here_is_exit_code_3_with_the_reason(attnc: Attnc, arguments: tuple[str, ...]) -> None:
+def test_what_cannot_run_here_is_exit_code_3_with_the_reason(attnc: Attnc, arguments: tuple[str, ...], said: str) -> None:
     done = attnc("run", "causal", *arguments)
-    assert (done.code, "this version of attnspec" in done.err) == (3, True)
+    assert (done.code, said in done.err) == (3, True), done.err
+
+
+def test_the_emulator_runs_the_forward_kernel_and_says_that_there_is_no_backward(attnc: Attnc) -> None:
+    done = attnc("run", attnc.write(GOOD), "--shape", "b=1,h=2,hkv=1,q=130,kv=140", "--on", "emulator")
+    assert done.code == 0, done.err
+    assert "on sm100 in the emulator" in done.out
+    assert done.out.splitlines()[-2:] == [
+        "pass: forward agrees with the float64 oracle",
+        "note: the backward kernel of sm100 is not built yet; the forward alone was run",
+    ]
+
+
+def test_a_statement_that_the_emulated_target_cannot_run_is_shown(attnc: Attnc) -> None:
+    done = attnc("run", "packed_varlen", "--on", "emulator")
+    assert (done.code, "packed_varlen.attn:6:1" in done.err) == (3, True)
+
+
+def test_a_fault_that_the_emulator_finds_in_a_kernel_is_wrong_and_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*_: object) -> None:
+        raise KernelFault("deadlock", "warp 3 waits for a barrier that nobody arrives at")
+
+    monkeypatch.setattr(comparing, "compare", faulty)
+    done = attnc("run", "causal", "--on", "emulator")
+    assert (done.code, done.err.splitlines()[0]) == (
+        1,
+        "error[deadlock]: the emulator found a fault of the kernel: warp 3 waits for a barrier that nobody arrives at",
+    )
+
+
+def test_the_reference_needs_no_emulator(attnc: Attnc) -> None:
+    assert attnc("run", "causal", "--target", "reference", "--on", "emulator").code == 2
 
 
 def test_a_bad_spec_is_exit_code_2(attnc: Attnc) -> None:
