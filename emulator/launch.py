@@ -15,15 +15,18 @@ from attnspec.emulator.translate.program import Program, programs
 CHECKS = frozenset({"uninitialised"})
 
 
-def launch(compiled: Any, *arguments: Any, seed: int | None = None, checks: str | Iterable[str] = "all") -> Report:
+def launch(
+    compiled: Any, *arguments: Any, seed: int | None = None, checks: str | Iterable[str] = "all", ptx: str | None = None
+) -> Report:
     """Run what `cute.compile` returned, host code and all, on CPU tensors.
 
     arguments: those of the compiled function; tensors stand for device memory, and nothing else may be touched. The stream may be
     left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
+    ptx: another text for the same kernels, to see what a changed one does; None is the function's own.
     """
     from attnspec.emulator.host import ptx_of, record
 
-    found = programs(ptx_of(compiled))
+    found = programs(ptx_of(compiled) if ptx is None else ptx)
     sizes = {name: tuple(one.size for one in program.kernel.parameters) for name, program in found.items()}
     launches = []
     for call in record(compiled, arguments, sizes):

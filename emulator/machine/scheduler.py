@@ -80,8 +80,26 @@ class Scheduler:
 
 
 def deadlock(warps: list[Warp]) -> str:
-    """What each warp waits for."""
-    lines = [f"all {len(warps)} warps that are left wait"]
+    """What each warp waits for; warps of a CTA that wait alike share a line."""
+    alike: dict[tuple[str, str], list[int]] = {}
     for warp in sorted(warps, key=lambda warp: (warp.cta.place, warp.index)):
-        lines.append(f"  {warp.name} waits for {warp.wait}; it stands at {warp.where()}")
+        reason = f"{warp.wait}\n    at {warp.where()}"
+        alike.setdefault((warp.cta.name, reason), []).append(warp.index)
+    lines = [f"all {len(warps)} warps that are left wait"]
+    lines += [
+        f"  warp{spans(indices)} of {cta} wait{'' if len(indices) > 1 else 's'} for {reason}"
+        for (cta, reason), indices in alike.items()
+    ]
     return "\n".join(lines)
+
+
+def spans(indices: list[int]) -> str:
+    """[0, 1, 2, 5] as `s 0-2, 5`; a single one as ` 5`."""
+    groups: list[list[int]] = []
+    for index in indices:
+        if groups and index == groups[-1][-1] + 1:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    text = ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups)
+    return f"s {text}" if len(indices) > 1 else f" {text}"

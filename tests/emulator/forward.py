@@ -77,5 +77,6 @@ def forward(
     out = torch.full((batch, lengths[0], heads[0], spec.head_dim_v), float("nan"), dtype=dtype)
     lse = torch.full((batch, heads[0], lengths[0]), float("nan"))
     report = launch(function, q, k, v, out, lse, processors, **options)
-    answer = solve(Problem(spec, *(one.double().numpy() for one in (q, k, v))))
+    exact = (one.double().numpy() for one in (q, k, v))
+    answer = solve(Problem(spec, next(exact), next(exact), next(exact)))
     return Ran(report, out, lse, answer)

@@ -155,14 +155,14 @@ def test_bf16_rounds_to_nearest_even_and_nan_is_canonical():
 @pytest.mark.parametrize(
     ("code", "given", "expected"),
     [
-        ("cvt.rzi.s32.f32", np.float32([-1.9, 2.9, 1e20, np.nan]), [-1, 2, 2**31 - 1, 0]),
-        ("cvt.rmi.s32.f32", np.float32([-1.1, 2.9, -1e20, 0.5]), [-2, 2, -(2**31), 0]),
-        ("cvt.rni.s32.f32", np.float32([0.5, 1.5, 2.5, -0.5]), [0, 2, 2, 0]),
-        ("cvt.rzi.u32.f32", np.float32([-1.0, 3e9, 5e9, 7.5]), [0, 3000000000, 2**32 - 1, 7]),
+        ("cvt.rzi.s32.f32", [-1.9, 2.9, 1e20, np.nan], [-1, 2, 2**31 - 1, 0]),
+        ("cvt.rmi.s32.f32", [-1.1, 2.9, -1e20, 0.5], [-2, 2, -(2**31), 0]),
+        ("cvt.rni.s32.f32", [0.5, 1.5, 2.5, -0.5], [0, 2, 2, 0]),
+        ("cvt.rzi.u32.f32", [-1.0, 3e9, 5e9, 7.5], [0, 3000000000, 2**32 - 1, 7]),
     ],
 )
 def test_floats_become_integers_by_mode_clamped(code, given, expected):
-    got = lanes(f"{code} %r100, %r1;", np.resize(given, 32))
+    got = lanes(f"{code} %r100, %r1;", np.resize(np.array(given, np.float32), 32))
     assert (got[:4] == ints(expected)).all()
 
 

@@ -41,7 +41,8 @@ def test_a_register_of_an_inner_scope_hides_the_outer_one():
 def test_a_label_means_the_one_of_its_own_scope():
     loop = "{ .reg .pred P; AGAIN: setp.eq.b32 P, 1, 1; @P bra DONE; bra AGAIN; DONE: }"
     code = instructions(loop + loop)
-    targets = [one.operands[0].position for one in code if isinstance(one.operands[0] if one.operands else None, Label)]
+    labels = [operand for one in code for operand in one.operands[:1] if isinstance(operand, Label)]
+    targets = [label.position for label in labels]
     assert targets == [3, 0, 6, 3]
 
 
