@@ -5,22 +5,30 @@ from collections.abc import Callable
 
 from attnspec.emulator.errors import UnknownInstruction
 from attnspec.emulator.instructions import (
+    async_copy,
+    atomic,
     bulk_copy,
     control,
     convert,
     floating,
+    half,
     integer,
+    matrix_access,
     mbarrier,
     memory,
+    narrow,
     predicate,
     tensor_access,
     tensor_mma,
     warp_operations,
+    warpgroup_mma,
 )
 from attnspec.emulator.instructions.rule import Act, Rule
 from attnspec.emulator.ptx.operands import Instruction
 
 FAMILIES = (
+    half,  # before those that would read its types as others
+    narrow,
     integer,
     floating,
     predicate,
@@ -30,8 +38,12 @@ FAMILIES = (
     warp_operations,
     mbarrier,
     bulk_copy,
+    async_copy,
+    atomic,
+    matrix_access,
     tensor_access,
     tensor_mma,
+    warpgroup_mma,
 )
 Maker = Callable[[Instruction], Rule | None]
 MAKERS: dict[str, list[Maker]] = defaultdict(list)

@@ -12,10 +12,11 @@ from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.matrix import Instruction as Shape
 from attnspec.emulator.machine.matrix import decode_instruction, from_shared, from_tensor
 from attnspec.emulator.machine.tasks import Task
+from attnspec.emulator.numerics.faithful import Form
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Vector
 
 COMMIT_WORDS = ("shared::cluster", "multicast::cluster", "b64")
-WIDTHS = {"f16": 16, "tf32": 8}
+WIDTHS = {"f16": 16, "tf32": 8, "f8f6f4": 32}
 
 
 def multiply(instruction: Instruction) -> Rule:
@@ -123,11 +124,12 @@ def accumulate(task: Task, cta: Any, shape: Shape, target: int, a: Any, b: Any, 
     if shape.negate_a != shape.negate_b:
         a = -a
     old = cta.tensor.read(task, columns, lanes) if adds else None
+    form = Form(shape.a, shape.b, shape.result)
     if shape.result == "f16":
         held = None if old is None else (old & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16).astype(np.float32)
-        result = cta.machine.multiply(a, b, held).astype(np.float16).view(np.uint16).astype(np.uint32)
+        result = cta.machine.multiply(a, b, held, form).astype(np.float16).view(np.uint16).astype(np.uint32)
     else:
-        result = cta.machine.multiply(a, b, None if old is None else old.view(np.float32)).view(np.uint32)
+        result = cta.machine.multiply(a, b, None if old is None else old.view(np.float32), form).view(np.uint32)
     cta.tensor.write(task, columns, lanes, result)
 
 

@@ -21,6 +21,7 @@ class Task:
     at: int
     steps: deque[Callable[["Task"], None]]
     done: int = 0
+    result: Any = None  # registers that its last step fills, if any
     agent: Any = None
 
     def step(self) -> None:
@@ -79,6 +80,13 @@ class Tasks:
             if not pipe.tasks:
                 self.pipes.append(pipe)
             pipe.tasks.append(task)
+
+    def drain(self, pipe: Pipe, last: Task) -> None:
+        """Run what a pipe holds, up to a task."""
+        while last.steps and pipe.tasks:
+            pipe.tasks.popleft().finish()
+        if not pipe.tasks and pipe in self.pipes:
+            self.pipes.remove(pipe)
 
     def __bool__(self) -> bool:
         """Whether anything is under way."""

@@ -47,6 +47,11 @@ class Warp:
         self.finished = False
         self.bulk_open: list[Any] = []
         self.bulk_groups: list[list[Any]] = []
+        self.copies_open: list[Any] = []
+        self.copy_groups: list[list[Any]] = []
+        self.products_open: list[Any] = []
+        self.product_groups: list[list[Any]] = []
+        self.matrix_pipe: Any = None
         self.tensor_loads: list[Any] = []
         self.tensor_stores: list[Any] = []
         self.unsettled: set[int] = set()

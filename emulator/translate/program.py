@@ -11,10 +11,11 @@ from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.lookup import begins_block, rule_of
 from attnspec.emulator.instructions.rule import BLOCKED, DTYPES
 from attnspec.emulator.machine.warp import LEFT
+from attnspec.emulator.numerics import approximations
 from attnspec.emulator.ptx.flow import Block, blocks
 from attnspec.emulator.ptx.operands import Kernel
 from attnspec.emulator.ptx.parser import parse
-from attnspec.emulator.translate import arithmetic
+from attnspec.emulator.translate import arithmetic, half, narrow
 from attnspec.emulator.translate.build import Builder, Built
 from attnspec.emulator.translate.emit import Emitter, together, unsigned
 from attnspec.emulator.translate.values import LiveIn, Result, parts_of
@@ -129,6 +130,9 @@ def program_of(kernel: Kernel) -> Program:
         "together": together,
         "count_nonzero": np.count_nonzero,
         "A": arithmetic,
+        "H": half,
+        "N": narrow,
+        "P": approximations,
     }
     namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
     return Program(kernel, cut, namespace, kept, built, exposed)

@@ -75,7 +75,7 @@ def test_a_known_opcode_in_an_unknown_form_is_an_error():
     [
         "add.sat.s32 %r1, %r2, %r3;",
         "max.xorsign.abs.f32 %r1, %r2, %r3;",
-        "cvt.rn.satfinite.f16.f32 %h1, %r1;",
+        "cvt.rn.strange.f16.f32 %h1, %r1;",
         "ld.shared.strange.b32 %r1, [%r2];",
         "mbarrier.arrive.noComplete.shared.b64 %rd1, [%r1], %r2;",
         "tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 {%r1, %r2}, [%r3];",

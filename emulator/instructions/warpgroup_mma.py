@@ -1,0 +1,205 @@
+"""wgmma of sm_90a: matrix products of a warpgroup that complete later. PTX ISA 9.7.15; FACTS C3, C12.
+
+Each warp computes its own 16 rows: what the other three do is the same for other rows, so they need not meet. Products of a
+warp run in the order of issue. Their registers hold rubbish until they are done (PTX ISA: touching them is undefined); a chain
+of products on one accumulator takes it where the product before leaves it.
+"""
+
+import re
+from collections import deque
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.instructions.rule import LANES, Act, Rows, Rule, items_of, only, unsupported
+from attnspec.emulator.machine.matrix import SPANS, Tile, gather_tile, widen
+from attnspec.emulator.machine.tasks import Pipe, Task
+from attnspec.emulator.numerics.faithful import Form
+from attnspec.emulator.ptx.operands import Immediate, Instruction, Vector
+
+ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}
+CODES = {0: 0, 1: 2, 2: 4, 3: 6}  # the swizzle's code here -> that of a tcgen05 descriptor
+FP8_FRACTION = 13  # bits that Hopper keeps of fp8 sums (FACTS C11)
+ROWS = 16
+
+
+def multiply(instruction: Instruction) -> Rule:
+    """wgmma.mma_async.sync.aligned.m64nNkK.D.A.B {d}, a, b, scale-d, negate-a, negate-b [, turned-a] [, turned-b]"""
+    words = instruction.parts
+    shape, result, a_format, b_format = words[4:8] if len(words) == 8 else ("", "", "", "")
+    found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
+    if found is None or a_format not in ELEMENTS or b_format not in ELEMENTS or result not in ("f32", "f16"):
+        raise unsupported(instruction, "this shape or type")
+    only(instruction, "mma_async", "sync", "aligned", shape, result, a_format, b_format)
+    n, k = int(found[1]), int(found[2])
+    if n % 8 or not 8 <= n <= 256 or k * ELEMENTS[a_format] != 32:
+        raise unsupported(instruction, "this shape")
+    target, a, b, adds, *flags = instruction.operands
+    numbers = [flag.value for flag in flags if isinstance(flag, Immediate)]
+    registers = isinstance(a, Vector)
+    turns = numbers[2:] if ELEMENTS[a_format] == 2 else []
+    if len(numbers) != len(flags) or len(numbers) < 2 or any(number not in (1, -1, (1 << 32) - 1) for number in numbers[:2]):
+        raise unsupported(instruction, "these constants")
+    rows = items_of(target)
+    if len(rows) != (n // 2 if result == "f32" else n // 4):
+        raise unsupported(instruction, f"{len(rows)} registers of the accumulator")
+    call = partial(
+        issue,
+        n=n,
+        k=k,
+        form=Form(a_format, b_format, result, FP8_FRACTION if ELEMENTS[a_format] == 1 else 25),
+        negates=(numbers[0] == 1) != (numbers[1] == 1),
+        turned=(bool(turns[0]) if turns and not registers else False, bool(turns[-1]) if turns else False),
+        registers=registers,
+    )
+    sources = ((Rows(items_of(a)), "u32") if registers else (a, "u64"), (b, "u64"), (adds, "pred"))
+    # Register by register, so that the accumulator is seen where it is, and not a copy of it that is not there yet.
+    return Act(call, (*sources, *((row, "u32") for row in rows)), ((Rows(rows), "u32"),), unit=f"wgmma.{a_format}")
+
+
+def decode(word: int) -> Tile:
+    """A shared memory descriptor of sm_90a."""
+    if word >> 49 & 7:
+        raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: base offset {word >> 49 & 7} is not modelled")
+    if word >> 46 & 7 or word >> 52 & 1023:
+        raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: bits 46 to 48 and 52 to 61 must be 0")
+    swizzle = CODES[word >> 62]
+    return Tile((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, swizzle)
+
+
+@lru_cache(maxsize=64)
+def places(registers: int) -> tuple[Any, Any]:
+    """(row of the warp's 16, column) of register i (rows) in thread t (columns), 32-bit results (FACTS C12)."""
+    i, t = np.arange(registers)[:, None], np.arange(LANES)[None]
+    return t // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (t % 4) + i % 2
+
+
+def issue(
+    warp: Any, mask: Any, a: Any, b: Any, adds: Any, *old: Any,
+    n: int, k: int, form: Form, negates: bool, turned: tuple[bool, bool], registers: bool,
+) -> Any:  # fmt: skip
+    """Queue one product; its registers as rows, which are filled when it is done."""
+    if mask is not None:
+        raise KernelFault("divergent", "wgmma needs all 32 lanes")
+    result = np.full((len(old), LANES), 0xFFFFFFFF, np.uint32)
+    chained = in_flight(warp, old)
+    held = chained if chained is not None else np.array(old)
+    cta, b_word, enabled = warp.cta, int(b[0]), bool(adds[0])
+    a_source = np.array(a) if registers else int(a[0])
+
+    def run(task: Task) -> None:
+        if registers:
+            left = from_registers(a_source, form.a)
+        else:
+            tile = decode(a_source)
+            first, rows = (0, 64) if turned[0] else (ROWS * (warp.index % 4), ROWS)
+            left = gather_tile(task, cta.shared, tile, rows, k, form.a, turned[0], first)
+            left = left[ROWS * (warp.index % 4) :][:ROWS] if turned[0] else left
+        right = gather_tile(task, cta.shared, decode(b_word), n, k, form.b, turned[1])
+        before = spread(held, form.result) if enabled else None
+        product = cta.machine.multiply(-left if negates else left, right, before, form)
+        result[...] = collected(product, form.result)
+
+    pipe = warp.matrix_pipe = warp.matrix_pipe or Pipe(f"wgmma of {warp.name}")
+    task = Task(f"wgmma m64n{n}k{k} of {warp.name}", cta, warp.at, deque([run]), result=result)
+    if warp.machine.observer is not None:
+        warp.machine.observer.issue(warp, task, pipe)
+    warp.products_open.append(task)
+    warp.machine.tasks.issue(task, pipe)
+    return result
+
+
+def in_flight(warp: Any, old: tuple[Any, ...]) -> Any:
+    """The registers of a product that is not done and whose result these registers are."""
+    base = old[0].base
+    for task in [*warp.products_open, *(task for group in warp.product_groups for task in group)]:
+        if task.steps and task.result is base and all(row.base is base for row in old):
+            return base
+    return None
+
+
+def spread(rows: Any, kind: str) -> Any:
+    """Registers as the accumulator (n, 16) in f32."""
+    values = rows.view(np.float32)
+    if kind == "f16":
+        halves = np.ascontiguousarray(rows).view(np.float16).reshape(len(rows), LANES, 2)
+        values = halves.transpose(0, 2, 1).reshape(2 * len(rows), LANES).astype(np.float32)
+    row, column = places(len(values))
+    result = np.empty((2 * len(values), ROWS), np.float32)
+    result[column, row] = values
+    return result
+
+
+def collected(product: Any, kind: str) -> Any:
+    """An accumulator (n, 16) as registers."""
+    row, column = places(len(product) // 2)
+    values = product[column, row].astype(np.float32)
+    if kind == "f32":
+        return values.view(np.uint32)
+    halves = values.astype(np.float16).reshape(-1, 2, LANES).transpose(0, 2, 1)
+    return np.ascontiguousarray(halves).view(np.uint32)[..., 0]
+
+
+def from_registers(words: Any, format: str) -> Any:
+    """A's 16 rows from four registers: each has 4 / element values side by side, register i % 2 the lower rows."""
+    values = widen(np.ascontiguousarray(words), format).reshape(4, LANES, -1)
+    each = values.shape[-1]
+    t = np.arange(LANES)[:, None]
+    result = np.empty((ROWS, 8 * each), np.float32)
+    for i in range(4):
+        result[t // 4 + 8 * (i % 2), each * (t % 4) + np.arange(each) + 4 * each * (i // 2)] = values[i]
+    return result
+
+
+def fence(instruction: Instruction) -> Rule:
+    """wgmma.fence: registers and accumulators written before are seen; registers are read at issue here."""
+    only(instruction, "fence", "sync", "aligned")
+
+    def call(warp: Any, mask: Any) -> None:
+        if warp.machine.observer is not None:
+            warp.machine.observer.fence(warp, "wgmma")
+
+    return Act(call)
+
+
+def commit(instruction: Instruction) -> Rule:
+    """wgmma.commit_group closes the open group."""
+    only(instruction, "commit_group", "sync", "aligned")
+
+    def call(warp: Any, mask: Any) -> None:
+        warp.product_groups.append(warp.products_open)
+        warp.products_open = []
+
+    return Act(call)
+
+
+def wait(instruction: Instruction) -> Rule:
+    """wgmma.wait_group N: all groups but the N most recent are done. It starts a block, so that nothing that stands after it, and
+    may use their registers, is computed before it."""
+    only(instruction, "wait_group", "sync", "aligned")
+    (count,) = instruction.operands
+    if not isinstance(count, Immediate):
+        raise unsupported(instruction, "wanted a constant")
+    return Act(partial(complete, count=count.value), blocking=True)
+
+
+def complete(warp: Any, mask: Any, count: int) -> None:
+    """Being asynchronous, the products may be done at this very moment; that is when they are if they have not been yet."""
+    groups = warp.product_groups
+    older = groups[: len(groups) - count] if count else groups
+    warp.product_groups = groups[len(groups) - count :] if count else []
+    tasks = [task for group in older for task in group]
+    if tasks:
+        warp.machine.tasks.drain(warp.matrix_pipe, tasks[-1])
+    if warp.machine.observer is not None:
+        warp.machine.observer.settled(warp, "wgmma", tasks)
+
+
+TABLE = {
+    "wgmma.mma_async": multiply,
+    "wgmma.fence": fence,
+    "wgmma.commit_group": commit,
+    "wgmma.wait_group": wait,
+}
+assert set(CODES.values()) == set(SPANS)
