@@ -16,4 +16,5 @@ LIMITS = Limits(
     exponentials=16,
     fma_lanes=128,
     alu_lanes=64,
+    l2_bytes=126 * 1024 * 1024,
 )

@@ -10,7 +10,7 @@ class Limits:
     shared_bytes: shared memory a block may use. tensor_columns: 32-bit columns of tensor memory. registers: 32-bit registers
     of all threads together; thread_registers: least and most that setmaxnreg gives a thread, in steps of eight.
     named_barriers: those a kernel may use (0 is the block's own). Rates are a clock: tensor_flops (dense 16-bit),
-    shared_read_bytes, exponentials (MUFU), fma_lanes and alu_lanes (32-bit lanes).
+    shared_read_bytes, exponentials (MUFU), fma_lanes and alu_lanes (32-bit lanes). l2_bytes: of the whole chip.
     """
 
     target: str
@@ -26,3 +26,4 @@ class Limits:
     exponentials: int
     fma_lanes: int
     alu_lanes: int
+    l2_bytes: int

@@ -37,7 +37,7 @@ def draft(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Draft:
         roles=split_registers(dataflow, roles, limits),
         channels=channels,
         placements=placements,
-        choices=make_choices(dataflow, analysed),
+        choices=make_choices(dataflow, analysed, limits),
         head_dim=spec.head_dim,
         head_dim_v=spec.head_dim_v,
         element_bytes=2,

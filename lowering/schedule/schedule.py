@@ -110,6 +110,7 @@ class Choices:
     emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree.
     cta_group: 1 or 2 CTAs a tensor operation.
     probability_split: columns of P whose arrival lets PV start; the rest follow.
+    longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
     """
 
     rescale_threshold: float
@@ -118,6 +119,8 @@ class Choices:
     cta_group: Literal[1, 2]
     probability_split: int
     needs_row_max: bool
+    longest_first: bool
+    l2_bytes: int
 
 
 @dataclass(frozen=True)

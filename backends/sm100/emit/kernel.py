@@ -27,7 +27,8 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     tensors = "".join(f", {name}: cute.Tensor" for name in _tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
-    with source.block(f"def forward_kernel({atoms}, lse: cute.Tensor{tensors}, sizes: tuple, tiles_in_all: Int32, ctas: Int32):"):
+    numbers = "sizes: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    with source.block(f"def forward_kernel({atoms}, lse: cute.Tensor{tensors}, {numbers}):"):
         source.docstring("One CTA: storage, barriers, then a role for each warp.")
         source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
         source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
@@ -57,7 +58,7 @@ def _write_bundles(source: Source, spec: Spec) -> None:
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in _tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
-    source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, tensors)")
+    source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors)")
 
 
 def _write_dispatch(source: Source, schedule: Schedule) -> None:
@@ -125,7 +126,8 @@ def _write_host(source: Source, spec: Spec) -> None:
         source.line("sizes = (q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1])")
         source.line("tiles_in_all = count(PLAN, Sizes(*sizes))")
         source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        source.line("heads_together = together(PLAN, Sizes(*sizes))")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        source.line(f"launched = forward_kernel({atoms}, lse{values}, sizes, tiles_in_all, ctas)")
+        source.line(f"launched = forward_kernel({atoms}, lse{values}, sizes, tiles_in_all, ctas, heads_together)")
         source.line("block = [PLAN.threads, 1, 1]")
         source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")

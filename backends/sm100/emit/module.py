@@ -47,5 +47,5 @@ def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
     source.line(f"from {KERNEL}.plan import Plan, Step")
     for name in sorted({role_function(role, schedule) for role in schedule.roles} - {IDLE}):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
-    source.line(f"from {KERNEL}.work import Sizes, Work, count")
+    source.line(f"from {KERNEL}.work import Sizes, Work, count, together")
     source.line("from cutlass import Float32, Int32, Int64")

@@ -54,6 +54,8 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "rescale_threshold": choices.rescale_threshold,
         "emulated_share": choices.emulated_share,
         "exponential_degree": choices.exponential_degree,
+        "longest_first": choices.longest_first,
+        "l2_bytes": choices.l2_bytes,
     }
 
 

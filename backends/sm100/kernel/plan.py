@@ -53,6 +53,8 @@ class Plan:
     rescale_threshold: float
     emulated_share: float
     exponential_degree: int
+    longest_first: bool
+    l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
 
     @property

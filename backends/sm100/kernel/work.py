@@ -6,7 +6,9 @@ from typing import Any
 import cutlass
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.plan import Plan
-from cutlass import Int32
+from cutlass import Int32, Int64, Uint32
+
+MOST_HEADS = 1024  # more than any L2 holds, few enough that tile numbers stay in 32 bits
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Work:
-    """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name."""
+    """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name.
+
+    together: heads whose tiles are mixed, the longest of all of them first.
+    """
 
     sizes: Sizes
     first: Any
     stride: Any
     count: Any
+    together: Any
     tensors: Any = field(default=None)
 
 
@@ -61,7 +67,7 @@ def own_copy(work: Work) -> Work:
     """
     sizes = work.sizes
     mine = Sizes(*(_again(value) for value in (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
-    return Work(mine, _again(work.first), _again(work.stride), _again(work.count), work.tensors)
+    return Work(mine, *map(_again, (work.first, work.stride, work.count, work.together)), work.tensors)
 
 
 def _again(value: Any) -> Int32:
@@ -86,14 +92,36 @@ def _at(plan: Plan, work: Work, b: Any, h: Any, q_base: Any, rows: int) -> At:
     return At(sizes, work.tensors, b, h, hkv, q_base, cutlass.min(q_base, last), last)
 
 
+def together(plan: Plan, sizes: Sizes) -> Any:
+    """Heads to work on at a time: as many as their keys and values fit into the plan's share of L2 (FA4, head swizzle).
+
+    One head where tiles are alike: then nothing is gained by mixing them.
+    """
+    if not plan.longest_first:
+        return Int32(1)
+    head_bytes = Int64(sizes.len_kv) * (2 * (plan.head_dim + plan.head_dim_v))
+    fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
+    return cutlass.max(fit * (sizes.heads // sizes.kv_heads), Int32(1))
+
+
 def locate(plan: Plan, work: Work, tile: Any) -> At:
-    """Place of a work tile. The last query blocks come first: under a causal mask they are the longest."""
-    sizes = work.sizes
-    across = blocks(plan, sizes)
-    block = across - 1 - tile % across
-    head = tile // across
+    """Place of a work tile: a group of heads after the other, in a group the last query blocks first, in a block every head.
+
+    Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
+    """
+    sizes, across = work.sizes, blocks(plan, work.sizes)
+    group, rest = _divide(tile, work.together * across)
+    heads = cutlass.min(sizes.heads * sizes.batch - group * work.together, work.together)
+    turn, head = _divide(rest, heads)
+    b, h = _divide(group * work.together + head, sizes.heads)
     rows = plan.tile_q * plan.query_tiles
-    return _at(plan, work, head // sizes.heads, head % sizes.heads, block * rows, rows)
+    return _at(plan, work, b, h, (across - 1 - turn) * rows, rows)
+
+
+def _divide(value: Any, by: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of numbers that are not negative."""
+    quotient = Int32(Uint32(value) // Uint32(by))
+    return quotient, value - quotient * by
 
 
 def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
@@ -104,9 +132,7 @@ def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
 def visit(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the sequence."""
     tile = plan.tile_kv
-    runs = [
-        (cutlass.max(first, Int32(0)) // tile, (cutlass.min(last, sizes.len_kv) + (tile - 1)) // tile) for first, last in ranges
-    ]
+    runs = [_tiles(cutlass.max(first, Int32(0)), cutlass.min(last, sizes.len_kv), tile) for first, last in ranges]
     for end in range(len(runs) - 1, 0, -1):
         for at in range(end):
             runs[at], runs[at + 1] = _ordered(runs[at], runs[at + 1])
@@ -122,6 +148,11 @@ def visit(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...]) -> Step
     for length in lengths:
         trips = trips + length
     return Steps(trips, tuple(starts), tuple(lengths))
+
+
+def _tiles(first: Any, last: Any, tile: int) -> tuple[Any, Any]:
+    """Tiles [first, last) that an element range meets; an empty range inside a tile meets none."""
+    return first // tile, Int32(cutlass.select_(first < last, (last + (tile - 1)) // tile, Int32(0)))
 
 
 def _ordered(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:

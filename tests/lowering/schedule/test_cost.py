@@ -15,7 +15,7 @@ from tests.lowering.by_hand import DOUBLED, analysed
 
 def priced(variant: Analysed, *, masked: bool = False) -> Prices:
     graph = draw(variant, "forward")
-    return price(graph, variant, make_choices(graph, variant), LIMITS, masked=masked)
+    return price(graph, variant, make_choices(graph, variant, LIMITS), LIMITS, masked=masked)
 
 
 @pytest.mark.parametrize(("unit", "cycles"), [("tensor", 2048), ("mufu", 2048), ("shared", 1536)])
