@@ -45,9 +45,7 @@ def atomic(instruction: Instruction) -> Rule:
         raise unsupported(instruction, "this operation")
     only(instruction, name, words[-1], *WORDS)
     returns = words[0] == "atom"
-    target, (address, *values) = (
-        (instruction.operands[0], instruction.operands[1:]) if returns else (Sink(), instruction.operands)
-    )
+    target, address, *values = instruction.operands if returns else (Sink(), *instruction.operands)
     if not isinstance(address, Address):
         raise unsupported(instruction, "wanted an address in brackets")
     values = values[: 2 if name == "cas" else 1]

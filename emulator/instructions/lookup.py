@@ -7,6 +7,7 @@ from attnspec.emulator.errors import UnknownInstruction
 from attnspec.emulator.instructions import (
     async_copy,
     atomic,
+    bits,
     bulk_copy,
     control,
     convert,
@@ -18,6 +19,7 @@ from attnspec.emulator.instructions import (
     memory,
     narrow,
     predicate,
+    remote,
     tensor_access,
     tensor_mma,
     warp_operations,
@@ -29,6 +31,7 @@ from attnspec.emulator.ptx.operands import Instruction
 FAMILIES = (
     half,  # before those that would read its types as others
     narrow,
+    bits,
     integer,
     floating,
     predicate,
@@ -40,6 +43,7 @@ FAMILIES = (
     bulk_copy,
     async_copy,
     atomic,
+    remote,
     matrix_access,
     tensor_access,
     tensor_mma,

@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix: 8x8 tiles of 16-bit values between shared memory and a warp. PTX ISA 9.7.14.5.15, .16; FACTS C12."""
+"""ldmatrix, stmatrix and movmatrix: 8x8 tiles of 16-bit values between shared memory and a warp. PTX ISA 9.7.14.5.15, .16; FACTS C12."""
 
 from functools import partial
 from typing import Any
@@ -68,4 +68,18 @@ def aligned(offsets: Any) -> Any:
     return offsets
 
 
-TABLE = {"ldmatrix": access, "stmatrix": access}
+def turn(instruction: Instruction) -> Rule:
+    """movmatrix.sync.aligned.m8n8.trans.b16: the transpose of a matrix that a warp holds"""
+    only(instruction, "sync", "aligned", "m8n8", "trans", "b16")
+    target, source = instruction.operands
+
+    def call(warp: Any, mask: Any, values: Any) -> Any:
+        if mask is not None:
+            raise KernelFault("divergent", "movmatrix needs all 32 lanes")
+        halves = np.ascontiguousarray(values).view(np.uint16).reshape(8, 8)
+        return np.ascontiguousarray(halves.T).view(np.uint32).reshape(LANES)
+
+    return Act(call, ((source, "u32"),), ((target, "u32"),))
+
+
+TABLE = {"movmatrix": turn, "ldmatrix": access, "stmatrix": access}

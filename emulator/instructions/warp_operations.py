@@ -51,7 +51,9 @@ def shuffle_lanes(warp: Any, mask: Any, a: Any, b: Any, c: Any, members: Any, mo
     else:
         source = {"down": LANE + amount, "bfly": LANE ^ amount, "idx": least | amount & ~segment}[mode]
         valid = source <= most
-    return a[np.where(valid, source, LANE)], valid
+    result = a[np.where(valid, source, LANE)]
+    # What an inactive lane would give is undefined (PTX ISA); an H200 gives 0.
+    return result if mask is None else np.where(~valid | mask[np.where(valid, source, LANE)], result, 0).astype(np.uint32), valid
 
 
 def vote(instruction: Instruction) -> Rule:
@@ -99,4 +101,26 @@ def reduce_lanes(warp: Any, mask: Any, value: Any, members: Any, operation: str)
     return np.full(LANES, REDUCTIONS[operation].reduce(value[lanes], dtype=value.dtype), value.dtype)
 
 
-TABLE = {"elect.sync": elect, "shfl.sync": shuffle, "vote.sync": vote, "redux.sync": reduce}
+def match(instruction: Instruction) -> Rule:
+    """match.any.sync d, a, members; match.all.sync d|p, a, members"""
+    target, value, members = instruction.operands
+    mode, kind = instruction.parts[1], {"b32": "u32", "b64": "u64"}[instruction.parts[-1]]
+    only(instruction, "any", "all", "sync", instruction.parts[-1])
+    both = (target.first, target.second) if isinstance(target, Two) else (target, Sink())
+    reads = ((value, kind), (members, "u32"))
+    return Act(partial(match_lanes, mode=mode), reads, ((both[0], "u32"), (both[1], "pred")))
+
+
+def match_lanes(warp: Any, mask: Any, value: Any, members: Any, mode: str) -> tuple[Any, Any]:
+    """(lanes with the same value, whether all have it); with .all no lane if they differ."""
+    wanted = int(members[first_active(mask)])
+    require_convergent(warp, mask, wanted, "match.sync")
+    lanes = (warp.lanes if mask is None else mask) & (wanted >> LANE & 1 == 1)
+    same = (value[:, None] == value[None]) & lanes
+    if mode == "all":
+        found = bool(same[lanes][:, lanes].all())
+        return np.full(LANES, bits_of(lanes) if found else 0, np.uint32), np.full(LANES, found)
+    return np.packbits(same, axis=1, bitorder="little").view(np.uint32)[:, 0], np.zeros(LANES, np.bool_)
+
+
+TABLE = {"match": match, "elect.sync": elect, "shfl.sync": shuffle, "vote.sync": vote, "redux.sync": reduce}

@@ -1,12 +1,12 @@
-"""Sums of the tensor core, bit for bit by the public model of it (FACTS C11).
+"""Sums of the tensor core, bit for bit by the public model of it (FACTS C11); an H200's wgmma agrees.
 
 One instruction of the hardware adds a group of exact products and the accumulator at once: all are aligned to the largest
-exponent among them, each is cut (towards zero) to a number of fractional bits, the cut values are added exactly, and the sum is cut
-to f32 (or rounded to nearest for an f16 result). A product's exponent is the sum of its factors' exponents, not renormalised.
+exponent among them, each is cut (towards zero) to a number of fractional bits, the cut values are added exactly, and the sum is
+cut to f32 (or rounded to nearest for an f16 result). A product's exponent is the sum of its factors' exponents, not renormalised.
 Products of K 16-bit values form one group; tf32 has groups of 8 and fp8 of 32, which is K of the PTX instruction in each case.
+Where fewer than 23 fractional bits are kept (fp8 on Hopper), the sum is cut to as many.
 
-What the sources do not settle is chosen so, and can be told apart on hardware: a zero product or accumulator has no exponent;
-a sum that is too large becomes infinite; an exact zero is +0.
+A zero product or accumulator has no exponent; a sum that is too large becomes infinite; an exact zero is +0.
 """
 
 from dataclasses import dataclass
@@ -75,6 +75,9 @@ def finite(a: Array, b: Array, accumulator: Array | None, form: Form) -> Array:
     exact = np.ldexp(total.astype(np.float64), largest - form.fraction)
     if form.result == "f16":
         return rounded(exact, "f16").astype(np.float32)
+    if form.fraction < 23:
+        fraction, power = np.frexp(exact)
+        exact = np.ldexp(np.trunc(np.ldexp(fraction, form.fraction + 1)), power - form.fraction - 1)
     result = rounded(exact, "f32", "rz")
     return np.where(np.abs(exact) >= 2.0**128, np.copysign(np.inf, exact), result).astype(np.float32)
 

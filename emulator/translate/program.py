@@ -15,7 +15,7 @@ from attnspec.emulator.numerics import approximations
 from attnspec.emulator.ptx.flow import Block, blocks
 from attnspec.emulator.ptx.operands import Kernel
 from attnspec.emulator.ptx.parser import parse
-from attnspec.emulator.translate import arithmetic, half, narrow
+from attnspec.emulator.translate import arithmetic, bits, half, narrow
 from attnspec.emulator.translate.build import Builder, Built
 from attnspec.emulator.translate.emit import Emitter, together, unsigned
 from attnspec.emulator.translate.values import LiveIn, Result, parts_of
@@ -130,6 +130,7 @@ def program_of(kernel: Kernel) -> Program:
         "together": together,
         "count_nonzero": np.count_nonzero,
         "A": arithmetic,
+        "B": bits,
         "H": half,
         "N": narrow,
         "P": approximations,
