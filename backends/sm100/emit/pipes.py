@@ -126,9 +126,9 @@ def _line(schedule: Schedule, group: list[Channel], barriers: _Barriers) -> Pipe
     if len(group) > 1:
         names = [f"{schedule.dataflow.operation(name).kind}[*]" for name in names]
     name = channel.name if len(group) == 1 else channel.name.rsplit("[", 1)[0]
-    return PipeLine(
-        channel, name, *names, full, empty, _full_fence(schedule.dataflow, channel), _empty_fence(schedule.dataflow, channel)
-    )
+    producer, first, last = names
+    fences = (_full_fence(schedule.dataflow, channel), _empty_fence(schedule.dataflow, channel))
+    return PipeLine(channel, name, producer, first, last, full, empty, *fences)
 
 
 def _full_fence(dataflow: Dataflow, channel: Channel) -> str:
