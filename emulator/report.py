@@ -7,8 +7,19 @@ from attnspec.emulator.errors import EmulatorError
 
 
 @dataclass(frozen=True)
+class Site:
+    """What the other side of a hazard did. line: of the PTX text; text: the instruction; source: (file, line) of `.loc`."""
+
+    agent: str
+    line: int
+    text: str
+    source: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class Fault:
-    """kind: a stable name. line: of the PTX text, 0 if none; text: the instruction there; source: (file, line) of `.loc`."""
+    """kind: a stable name. line: of the PTX text, 0 if none; text: the instruction there; source: (file, line) of `.loc`.
+    other: of a hazard, the access or the warp it is against."""
 
     kind: str
     message: str
@@ -16,10 +27,14 @@ class Fault:
     text: str = ""
     warp: str = ""
     source: tuple[str, int] | None = None
+    other: Site | None = None
 
     def __str__(self) -> str:
         where = f"\n  at PTX line {self.line}: {self.text}" if self.line else ""
         where += f"\n  from {self.source[0]}:{self.source[1]}" if self.source else ""
+        if self.other is not None:
+            where += f"\n  against {self.other.agent}\n  at PTX line {self.other.line}: {self.other.text}"
+            where += f"\n  from {self.other.source[0]}:{self.other.source[1]}" if self.other.source else ""
         return f"fault[{self.kind}]: {self.message}" + (f"\n  in {self.warp}" if self.warp else "") + where
 
 

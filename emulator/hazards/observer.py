@@ -13,7 +13,7 @@ class Observer:
 
     def access(self, actor: Any, memory: Any, write: bool, places: Any, size: int, atomic: bool = False) -> None:
         """An access. actor: None means the machine's. memory: the memory object. places: array of byte offsets (shared),
-        addresses (global), or (column, lane) arrays (tensor memory); size: bytes at each place. atomic: races with no other atomic."""
+        addresses (global), or (column, lane) arrays (tensor memory); size: bytes at each place. atomic: no race among such."""
 
     def issue(self, warp: Any, task: Any, pipe: Any = None) -> None:
         """The warp starts a task; what it knows now, the task knows. pipe: tasks of one pipe run one after another."""

@@ -14,7 +14,7 @@ from attnspec.emulator.machine.matrix import Multiply, multiply_fast
 from attnspec.emulator.machine.scheduler import Scheduler
 from attnspec.emulator.machine.tasks import Task, Tasks
 from attnspec.emulator.machine.warp import Warp
-from attnspec.emulator.report import Fault
+from attnspec.emulator.report import Fault, Site
 
 if TYPE_CHECKING:
     from attnspec.emulator.translate.program import Program
@@ -107,8 +107,8 @@ class Machine:
             del self.live[cluster]
             self.start_next()
 
-    def fault(self, kind: str, message: str, actor: Any) -> None:
-        """Note a fault of a warp or a task."""
+    def fault(self, kind: str, message: str, actor: Any, other: Site | None = None) -> None:
+        """Note a fault of a warp or a task. other: what it is against."""
         if len(self.faults) >= MOST_FAULTS:
             return
         found = None if actor is None or kind == "deadlock" else self.program.kernel.instructions[actor.at]
@@ -116,4 +116,4 @@ class Machine:
         name = "" if actor is None or kind == "deadlock" else actor.name
         if isinstance(actor, Task):
             name = f"{actor.name}, issued by {actor.cta.name}"
-        self.faults.append(Fault(kind, message, line, text, name, source))
+        self.faults.append(Fault(kind, message, line, text, name, source, other))

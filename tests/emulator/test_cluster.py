@@ -30,6 +30,7 @@ PTX = """
     mov.u32 %r5, %ctaid.x;
     setp.eq.b32 %p1, %r0, 0;
     @%p1 mbarrier.init.shared.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
     barrier.cluster.arrive.aligned;
     barrier.cluster.wait.aligned;
 {body}
@@ -142,6 +143,7 @@ PAIR = """
     add.s32 %r11, %r1, 16;
     add.s32 %r12, %r1, 8;
     @%p1 mbarrier.init.shared.b64 [%r12], 1;
+    fence.mbarrier_init.release.cluster;
     @!%p4 bra READY;
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r11], 32;
 READY:

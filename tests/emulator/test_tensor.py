@@ -29,6 +29,7 @@ PTX = """
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r4], {columns};
     elect.sync %r5|%p2, -1;
     @%p2 mbarrier.init.shared.b64 [%r3], 1;
+    fence.mbarrier_init.release.cluster;
 READY:
     bar.sync 0;
     ld.shared.b32 %r6, [%r4];
@@ -151,6 +152,7 @@ MULTIPLY = """
     elect.sync %r5|%p2, -1;
     @!%p2 bra MULTIPLIED;
     mbarrier.init.shared.b64 [%r22], 1;
+    fence.mbarrier_init.release.cluster;
     mbarrier.arrive.expect_tx.shared.b64 _, [%r22], {both};
     cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], {a_bytes}, [%r22];
     add.s32 %r21, %r1, {a_bytes};

@@ -26,6 +26,7 @@ PTX = """
     elect.sync %r3|%p1, -1;
     @!%p1 bra DONE;
     mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
 {body}
 DONE:
     ret;

@@ -1,0 +1,255 @@
+"""Races and missing fences, by vector clocks (`clocks`) and a ledger of who touched each place last (`ledger`).
+
+What is reported happened without order in this run, whatever the numbers came out as. Lanes of a warp are one agent: a race among
+them is not seen. The tensor pipe runs in issue order, as the hardware does.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from attnspec.emulator.hazards.clocks import FENCED, ORDERED, PUBLISHED, TENSOR, Agent, Crowd, Sync, joined, widened
+from attnspec.emulator.hazards.ledger import ATOMIC, SHIFT, GlobalLedger, Ledger
+from attnspec.emulator.hazards.memory_order import Values, join, ordering_of
+from attnspec.emulator.hazards.observer import Observer
+from attnspec.emulator.hazards.places import HALVES, UNIT, WORD, SharedPlaces, run_or_array, spread, tensor_places
+from attnspec.emulator.hazards.reports import Reports
+from attnspec.emulator.machine.shared_memory import SharedMemory
+from attnspec.emulator.machine.tasks import Task
+from attnspec.emulator.machine.tensor_memory import COLUMNS, TensorMemory
+
+
+class Detector(Observer):
+    """machine: whose actor acts now. pedantic: ask for `tcgen05.fence` too, where the hardware needs none."""
+
+    def __init__(self, machine: Any, pedantic: bool) -> None:
+        self.machine = machine
+        self.pedantic = pedantic
+        self.reports = Reports(machine)
+        self.crowds: dict[Any, Crowd] = {}
+        self.shared: dict[SharedMemory, Ledger] = {}
+        self.tensor: dict[TensorMemory, Ledger] = {}
+        self.regions: dict[int, GlobalLedger] = {}
+        self.values = Values()
+        self.pipes: dict[Any, Agent] = {}
+        self.made: dict[Any, tuple[Agent, int, set[str]]] = {}
+        self.shared_places = SharedPlaces()
+
+    # Agents
+
+    def agent(self, actor: Any) -> Agent:
+        """Whose clock an actor has; a task of a pipe starts with what its warp knew."""
+        found = actor.agent
+        if found is None:
+            found = actor.agent = self.crowd(actor).settler(actor.name, False)
+        if found.pipe is not None:
+            if found.snapshot is not None:
+                if found.snapshot is not found.pipe.snapshot:
+                    found.pipe.learn(found.snapshot, 4)
+                    found.pipe.snapshot = found.snapshot
+                found.snapshot = None
+                found.pipe.tick()
+                found.first = found.pipe.epoch
+            return found.pipe
+        if found.first and actor.done == 1 and found.epoch == found.first:
+            found.clock[ORDERED, found.column.number] = found.first + 1
+            found.changed()
+        return found
+
+    def crowd(self, actor: Any) -> Crowd:
+        """The agents of an actor's cluster."""
+        cluster = actor.cta.cluster
+        if cluster not in self.crowds:
+            self.crowds[cluster] = Crowd(cluster.number)
+        return self.crowds[cluster]
+
+    def issue(self, warp: Any, task: Task, pipe: Any = None) -> None:
+        issuer = self.agent(warp)
+        if pipe is None:
+            kind = kind_of(self.reports.opcode(task.at))
+            task.agent = issuer.crowd.task(issuer, kind, f"{task.name}, issued by {warp.name}")
+            if kind in ("tcgen05.ld", "tcgen05.st"):
+                issuer.pending.setdefault(kind, []).append(task.agent)
+            return
+        agent = self.pipes.get(pipe)
+        if agent is None:
+            agent = self.pipes[pipe] = issuer.crowd.settler(pipe.name, True)
+        task.agent = Agent(issuer.crowd, agent.column, task.name, agent.clock)
+        task.agent.pipe, task.agent.snapshot = agent, issuer.publish()
+
+    def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
+        agent = self.agent(actor)
+        if kind in ("tensor_load", "tensor_store"):
+            done = agent.pending.pop("tcgen05.ld" if kind == "tensor_load" else "tcgen05.st", [])
+        else:
+            done = [task.agent for task in tasks]
+        done = [one for one in done if one is not None and one.first]
+        if not done:
+            return
+        agent.clock = widened(agent.clock, agent.crowd.width)
+        for one in done:
+            rows = [ORDERED, TENSOR] if one.column.asynchronous is False else [ORDERED]
+            epoch = one.first if kind == "bulk_read" or one.pipe is not None else one.first + 1
+            agent.clock[rows, one.column.number] = np.maximum(agent.clock[rows, one.column.number], epoch)
+        agent.changed()
+
+    # Order
+
+    def release(self, actor: Any, thing: Hashable) -> None:
+        agent = self.agent(actor)
+        if agent.column.asynchronous and isinstance(actor, Task) and actor.agent.pipe is not None:
+            # A commit implies fence::before_thread_sync.
+            np.maximum(agent.clock[PUBLISHED], agent.clock[ORDERED], out=agent.clock[PUBLISHED])
+        self.require_made(actor, agent, thing)
+        if isinstance(thing, tuple):
+            self.values.release(agent, thing)
+            return
+        sync = self.sync(agent, thing)
+        said = agent.publish()
+        if sync.last is not said:
+            sync.pending = joined(sync.pending, said, 4)
+            sync.last = said
+            join(sync.foreign, agent.foreign)
+
+    def acquire(self, actor: Any, thing: Hashable) -> None:
+        agent = self.agent(actor)
+        self.require_made(actor, agent, thing)
+        if isinstance(thing, tuple):
+            self.values.acquire(agent, thing)
+            return
+        sync = self.sync(agent, thing)
+        agent.learn(sync.complete, 3)
+        join(agent.foreign, sync.foreign)
+
+    def sync(self, agent: Agent, thing: Any) -> Sync:
+        """What a barrier has heard, up to its present phase."""
+        phase = thing.phase if hasattr(thing, "phase") else thing.generation
+        found = agent.crowd.syncs.get(thing)
+        if found is None:
+            nothing = np.zeros((4, agent.crowd.width), np.int64)
+            found = agent.crowd.syncs[thing] = Sync(phase, nothing, nothing.copy())
+        found.turn(phase)
+        return found
+
+    def fence(self, actor: Any, kind: str) -> None:
+        agent = self.agent(actor)
+        if kind == "memory":
+            self.values.fence(agent)
+        rows = {"proxy": (FENCED, ORDERED), "tensor_before": (PUBLISHED, ORDERED), "tensor_after": (TENSOR, PUBLISHED)}
+        if kind in ("proxy", "mbarrier_init"):
+            for maker, epoch, seen in self.made.values():
+                if maker is agent or agent.knows(maker.column.number, epoch):
+                    seen.add("fenced")
+        if kind in rows:
+            to, source = rows[kind]
+            np.maximum(agent.clock[to], agent.clock[source], out=agent.clock[to])
+            agent.changed()
+            agent.tick()
+
+    def initialise(self, actor: Any, barrier: Any) -> None:
+        if actor is not None:
+            agent = self.agent(actor)
+            agent.changed()
+            self.made[barrier] = (agent, agent.epoch, set())
+
+    def require_made(self, actor: Any, agent: Agent, barrier: Any) -> None:
+        """An mbarrier is used after its set-up is visible: by a barrier between warps, by a fence to units and other CTAs."""
+        found = self.made.get(barrier)
+        if found is None or agent.name in found[2]:
+            return
+        maker, epoch, seen = found
+        seen.add(agent.name)
+        if maker is not agent and not agent.knows(maker.column.number, epoch):
+            self.reports.barrier("race-barrier", actor, agent, barrier, maker, "nothing orders this after its mbarrier.init")
+        elif "fenced" not in seen and (isinstance(actor, Task) or actor.cta is not barrier.cta):
+            hint = "no fence.mbarrier_init or fence.proxy.async follows its mbarrier.init"
+            self.reports.barrier("missing-init-fence", actor, agent, barrier, maker, hint)
+
+    def left(self, warp: Any) -> None:
+        for task in warp.bulk_open + [task for group in warp.bulk_groups for task in group]:
+            if task.agent is not None and not self.agent(warp).knows(task.agent.column.number, task.agent.first):
+                self.reports.unread(warp, task)
+        cluster = warp.cta.cluster
+        if all(other.finished for cta in cluster.ctas for other in cta.warps):
+            self.crowds.pop(cluster, None)
+            for cta in cluster.ctas:
+                self.shared.pop(cta.shared, None)
+                self.tensor.pop(cta.tensor, None)
+                self.pipes.pop(cta.tensor_pipe, None)
+            self.made = {barrier: found for barrier, found in self.made.items() if barrier.cta.cluster is not cluster}
+
+    # Accesses
+
+    def access(self, actor: Any, memory: Any, write: bool, places: Any, size: int, atomic: bool = False) -> None:
+        actor = actor or self.machine.actor
+        if not isinstance(memory, TensorMemory) and not np.size(places):
+            return
+        agent = self.agent(actor)
+        how = ordering_of(self.reports.opcode(actor.at))
+        if how.strong and how.reads:
+            self.values.access(agent, memory, places, False, how)
+        agent.published = None
+        stamp = agent.epoch << SHIFT | (ATOMIC if atomic or how.strong else 0) | actor.at
+        if isinstance(memory, SharedMemory):
+            if memory not in self.shared:
+                self.shared[memory] = Ledger(-(-memory.size // WORD))
+            self.visit(self.shared[memory], self.shared_places(places, size), actor, agent, memory, write, stamp)
+        elif isinstance(memory, TensorMemory):
+            if memory not in self.tensor:
+                self.tensor[memory] = Ledger(COLUMNS * HALVES)
+            self.visit(self.tensor[memory], tensor_places(*places), actor, agent, memory, write, stamp)
+        else:
+            self.visit_global(memory, np.asarray(places).ravel().astype(np.int64), size, actor, agent, write, stamp)
+        if how.strong and write:
+            self.values.access(agent, memory, places, True, how)
+
+    def visit(self, ledger: Ledger, index: Any, actor: Any, agent: Agent, memory: Any, write: bool, stamp: int) -> None:
+        """Check an access against earlier ones, and note it."""
+        tensor = isinstance(memory, TensorMemory)
+        strict = self.limits(agent, FENCED if not tensor else TENSOR if self.pedantic else ORDERED)
+        found = ledger.unordered_write(index, strict, bool(stamp & ATOMIC))
+        if found is not None:
+            self.reports.conflict(actor, agent, memory, write, True, found)
+        if write:
+            found = ledger.unordered_read(index, strict if tensor else self.limits(agent, ORDERED))
+            if found is not None:
+                self.reports.conflict(actor, agent, memory, write, False, found)
+        ledger.note(index, agent.column.number, stamp, write)
+
+    def limits(self, agent: Agent, row: int) -> Any:
+        """The first stamp of each column that the agent may not know. FENCED asks for a fence of generic accesses only, and only
+        of the asynchronous proxy; TENSOR of others only."""
+        found = agent.limit_cache.get(row)
+        crowd = agent.crowd
+        if found is None or len(found) < crowd.width:
+            agent.clock = widened(agent.clock, crowd.width)
+            known = agent.clock[ORDERED]
+            if row == FENCED and agent.column.asynchronous:
+                known = np.where(crowd.asynchronous, known, agent.clock[FENCED])
+            elif row == TENSOR:
+                known = agent.clock[TENSOR].copy()
+                known[agent.column.number] = agent.epoch
+            found = agent.limit_cache[row] = (known + 1) << SHIFT
+        return found
+
+    def visit_global(self, memory: Any, addresses: Any, size: int, actor: Any, agent: Agent, write: bool, stamp: int) -> None:
+        """The same in global memory, region by region."""
+        for region in memory.regions:
+            here = addresses[(addresses >= region.start) & (addresses < region.end)]
+            if not len(here):
+                continue
+            if region.start not in self.regions:
+                self.regions[region.start] = GlobalLedger(-(-(region.end - region.base) // UNIT))
+            ledger = self.regions[region.start]
+            index = run_or_array(np.unique(spread(here - region.base, size, UNIT)))
+            found = ledger.unordered(index, agent, self.limits(agent, FENCED), write, bool(stamp & ATOMIC))
+            if found is not None:
+                self.reports.conflict_global(actor, agent, region, write, found, self.crowds)
+            ledger.note(index, agent.crowd.number << 24 | agent.column.number, stamp, write)
+
+
+def kind_of(opcode: str) -> str:
+    """Tasks that take each other's columns; `bulk` are those of the asynchronous proxy."""
+    if opcode.startswith("tcgen05"):
+        return opcode[:10]
+    return "bulk" if "bulk" in opcode else "copy"

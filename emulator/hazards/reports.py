@@ -1,0 +1,108 @@
+"""What a hazard is called, and how it is told: both agents, with the instruction and the source line of each."""
+
+from typing import Any
+
+from attnspec.emulator.hazards.clocks import ORDERED, Agent, Crowd
+from attnspec.emulator.hazards.ledger import POSITION, SHIFT, Found
+from attnspec.emulator.hazards.places import HALF, HALVES, UNIT, WORD
+from attnspec.emulator.machine.shared_memory import SharedMemory
+from attnspec.emulator.report import Site
+
+WAITS = {
+    "tcgen05.ld": ("missing-wait-ld", "it may still be reading: tcgen05.wait::ld belongs before the hand-over"),
+    "tcgen05.st": ("missing-wait-st", "it may not have written yet: tcgen05.wait::st belongs before the hand-over"),
+    "cp.async.bulk": ("missing-wait-group", "it may still be reading: cp.async.bulk.wait_group.read belongs before the reuse"),
+    "cp.reduce.async.bulk": (
+        "missing-wait-group",
+        "it may still be reading: cp.async.bulk.wait_group.read belongs before the reuse",
+    ),
+}
+
+
+class Reports:
+    """Each pair of instructions is told once for a kind."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self.told: set[tuple[str, int, int]] = set()
+
+    def opcode(self, at: int) -> str:
+        """Of an instruction."""
+        return self.machine.program.kernel.instructions[at].opcode
+
+    def tell(self, kind: str, actor: Any, at: int, name: str, message: str) -> None:
+        """Add a fault with its other side."""
+        if (kind, actor.at, at) in self.told:
+            return
+        self.told.add((kind, actor.at, at))
+        other = self.machine.program.kernel.instructions[at]
+        self.machine.fault(kind, message, actor, Site(name, other.line, other.text, other.source))
+
+    def conflict(self, actor: Any, agent: Agent, memory: Any, write: bool, wrote: bool, found: Found) -> None:
+        """Two accesses of shared or tensor memory without order."""
+        place, number, stamp = found
+        at, epoch = stamp & POSITION, stamp >> SHIFT
+        shared = isinstance(memory, SharedMemory)
+        where = f"shared memory {memory.show(place * WORD)}" if shared else tensor_place(place)
+        kind, why = self.classify(agent, number, epoch, self.opcode(at), wrote, shared)
+        verbs = f"{'writes' if write else 'reads'} {where} of {memory.name}, {'written' if wrote else 'read'} by the other"
+        self.tell(kind, actor, at, self.name(agent.crowd, number, epoch), f"{actor.name} {verbs}: {why}")
+
+    def classify(self, agent: Agent, number: int, epoch: int, opcode: str, wrote: bool, shared: bool) -> tuple[str, str]:
+        """The stable name, and the reason."""
+        if agent.knows(number, epoch, ORDERED):
+            if shared:
+                return (
+                    "missing-proxy-fence",
+                    "ordered, but no fence.proxy.async makes generic writes visible to the asynchronous unit",
+                )
+            return (
+                "missing-tensor-fence",
+                "ordered, but without tcgen05.fence::before_thread_sync and ::after_thread_sync between",
+            )
+        issue = agent.crowd.columns[number].issues.get(epoch)
+        family = "cp.reduce.async.bulk" if opcode.startswith("cp.reduce") else opcode[: 13 if opcode.startswith("cp.") else 10]
+        if issue is not None and agent.knows(issue.column, issue.epoch) and family in WAITS and not (shared and wrote):
+            return WAITS[family]
+        return ("race-shared" if shared else "race-tensor"), "nothing orders the two"
+
+    def name(self, crowd: Crowd, number: int, epoch: int) -> str:
+        """Of an agent, from its column."""
+        if number in crowd.agents:
+            return crowd.agents[number].name
+        issues = crowd.columns[number].issues
+        issue = issues.get(epoch) or issues.get(epoch - 1)
+        return issue.name if issue is not None else "a task"
+
+    def conflict_global(self, actor: Any, agent: Agent, region: Any, write: bool, found: Found, crowds: dict[Any, Any]) -> None:
+        """Two accesses of global memory without order."""
+        place, who, stamp = found
+        at, number = stamp & POSITION, who & 0xFFFFFF
+        crowd = next((one for one in crowds.values() if one.number == who >> 24), None)
+        name = f"an agent of cluster {who >> 24}, which has ended"
+        if crowd is not None:
+            name = self.name(crowd, number, stamp >> SHIFT)
+        kind, why = "race-global", "nothing orders the two"
+        if crowd is agent.crowd and agent.knows(number, stamp >> SHIFT, ORDERED):
+            kind, why = (
+                "missing-proxy-fence",
+                "ordered, but no fence.proxy.async makes generic writes visible to the asynchronous unit",
+            )
+        where = f"{region.name}, byte {place * UNIT + region.base - region.start},"
+        self.tell(kind, actor, at, name, f"{actor.name} {'writes' if write else 'reads'} {where} touched by the other: {why}")
+
+    def barrier(self, kind: str, actor: Any, agent: Agent, barrier: Any, maker: Agent, why: str) -> None:
+        """An mbarrier that is not set up as far as its user can know."""
+        self.machine.fault(kind, f"{actor.name} uses {barrier.name}, set up by {maker.name}: {why}", actor)
+
+    def unread(self, warp: Any, task: Any) -> None:
+        """A warp leaves while its bulk store may still read shared memory."""
+        hint = "cp.async.bulk.wait_group.read belongs before the exit"
+        message = f"{warp.name} exits while its {task.name} may still be reading shared memory: {hint}"
+        self.tell("missing-wait-group", task, task.at, warp.name, message)
+
+
+def tensor_place(place: int) -> str:
+    """Column and lanes."""
+    lane = place % HALVES * HALF
+    return f"tensor memory column {place // HALVES}, lanes {lane} to {lane + HALF - 1}"
