@@ -64,7 +64,7 @@ def test_a_word_and_an_arrival_reach_the_peer(seed):
     ld.shared.b32 %r7, [%r1+16];
     mul.wide.u32 %rd4, %r5, 4;
     add.s64 %rd5, %rd3, %rd4;
-    st.global.b32 [%rd5], %r7;
+    @%p1 st.global.b32 [%rd5], %r7;
     """
     )
     run(body, out, seed=seed).check()
@@ -89,7 +89,7 @@ def test_bytes_are_copied_to_the_peer_and_counted_there(seed):
     ld.shared.b32 %r7, [%r1+72];
     mul.wide.u32 %rd4, %r5, 4;
     add.s64 %rd5, %rd3, %rd4;
-    st.global.b32 [%rd5], %r7;
+    @%p1 st.global.b32 [%rd5], %r7;
     """
     )
     run(body, out, seed=seed).check()
@@ -116,7 +116,7 @@ def test_a_multicast_box_arrives_in_every_cta_of_the_mask(seed):
     ld.shared.b16 %r7, [%r1+1534];
     mul.wide.u32 %rd4, %r5, 4;
     add.s64 %rd5, %rd3, %rd4;
-    st.global.b32 [%rd5], %r7;
+    @%p1 st.global.b32 [%rd5], %r7;
     """
     )
     cast = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
