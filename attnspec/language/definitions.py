@@ -8,27 +8,33 @@ from attnspec.language.values import FAULTY
 
 
 def give_def(ctx: Context, statement: syntax.Def) -> None:
-    """`def NAME(ARGUMENTS) = EXPR`: kinds are checked where it is called, names here."""
+    """`def NAME(ARGUMENTS) = EXPR`: kinds are checked where it is called, names here. A faulty one makes its name faulty."""
+    name, before = statement.name.text, len(ctx.faults.found)
+    _check_parameters(ctx, statement)
+    if name in _called(statement):
+        ctx.faults.add("recursive-def", f"`{name}` calls itself", statement.name.span)
+    elif len(ctx.faults.found) == before and may_be_given(ctx, statement.name):
+        _check_names(ctx, statement)
+    if len(ctx.faults.found) == before:
+        ctx.defs[name] = statement
+    else:
+        ctx.values[name] = FAULTY
+
+
+def _check_parameters(ctx: Context, statement: syntax.Def) -> None:
     names = [word.text for word in statement.parameters]
     for index, word in enumerate(statement.parameters):
         if word.text in names[:index]:
             ctx.faults.add("name-taken", f"`{word.text}` is an argument twice", word.span)
-        elif not _may_be_parameter(ctx, word):
-            return
-    if statement.name.text in _called(statement):
-        ctx.faults.add("recursive-def", f"`{statement.name.text}` calls itself", statement.name.span)
-        return
-    if may_be_given(ctx, statement.name):
-        _check_names(ctx, statement)
-        ctx.defs[statement.name.text] = statement
+        else:
+            _may_be_parameter(ctx, word)
 
 
-def _may_be_parameter(ctx: Context, word: syntax.Word) -> bool:
+def _may_be_parameter(ctx: Context, word: syntax.Word) -> None:
     taken = ctx.given_at.get(word.text)
-    is_free = may_be_given(ctx, word)
+    may_be_given(ctx, word)
     if taken is None:
         ctx.given_at.pop(word.text, None)  # an argument's name is free again after the function
-    return is_free
 
 
 def _parts(statement: syntax.Def) -> list[syntax.SyntaxExpr]:

@@ -92,6 +92,8 @@ def _not_a_function(ctx: Context, name: str, frame: Frame, span: Span) -> Faulty
             help = did_you_mean(name, functions)
             ctx.faults.add("unknown-function", f"there is no function `{name}`", span, help=help)
         return FAULTY
+    if isinstance(found, Faulty):
+        return FAULTY  # told already
     if isinstance(found, WholeTensor):
         help = f"index it with brackets: `{name}[...]`"
     elif name in ctx.std and name in ctx.given_at:

@@ -349,3 +349,17 @@ def test_a_choice_on_a_constant_is_made() -> None:
     assert spec_of("const n = 3\nmask = causal if n > 2 else kv < n").mask == spec_of("mask = causal").mask
     assert spec_of("mask = 1 < 2").mask == Truth(True)
     assert isinstance(spec_of("score = 1.0 if q < kv else 2").score, Select)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("def f(x) = f(x)\nscore = f(score)", "recursive-def"),
+        ("def f(x) = g(x)\ndef g(x) = f(x)\nscore = f(score)", "unknown-name"),
+        ("def f(kv) = kv\nscore = f(score)", "name-taken"),
+        ("let f = 3\ndef f(x) = x\nscore = f(score)", "name-taken"),
+        ("let f = 1 + true\nscore = f(score)", "kind-mismatch"),
+    ],
+)
+def test_a_faulty_name_is_told_of_once(text: str, name: str) -> None:
+    assert faults_of(text) == [name]
