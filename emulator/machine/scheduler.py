@@ -4,28 +4,40 @@ from collections import deque
 from typing import Any
 
 from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.machine.warp import FINISHED, RUNNING, Warp
 
 BURST = 4096  # blocks a warp runs before another gets its turn, in program order
+PRIORITY_SHARE = 0.6  # of seeds
 TIMEOUTS = 3  # times that every waiting warp looks again in vain before they are called stuck
 
 
 class Scheduler:
-    """ready: warps that can run. random: None in program order."""
+    """ready: warps that can run. random: None in program order.
+
+    With a seed there are two policies. Uniform: anyone may be next, and asynchronous units are as eager as the seed says. By
+    priority: every warp and task draws a priority and the highest runs, so that one of low priority is as late as the program
+    lets it be; warps draw again now and then (Burckhardt et al. 2010, probabilistic concurrency testing).
+    """
 
     def __init__(self, machine: Any, random: Any) -> None:
         self.machine = machine
         self.random = random
         self.ready: deque[Warp] = deque()
         self.waiting: dict[Warp, None] = {}
-        # How eager asynchronous units are is part of what a seed chooses: some runs starve them, some let them race ahead.
-        self.eagerness = 0.5 if random is None else random.choice((0.02, 0.1, 0.3, 0.6, 0.9))
-        machine.tasks.eagerness = 0.0 if random is None else random.choice((0.0, 0.2, 0.8))
-        self.burst = BURST if random is None else random.choice((1, 3, 10, 100))
         self.vain = 0
+        self.burst, self.eagerness, self.by_priority, self.redraw = BURST, 0.5, False, 0.0
+        if random is not None:
+            self.by_priority = random.random() < PRIORITY_SHARE
+            self.redraw = random.choice((0.0, 0.02, 0.2))
+            self.eagerness = random.choice((0.02, 0.1, 0.3, 0.6, 0.9))
+            self.burst = random.choice((1, 3, 10, 100))
+            machine.tasks.eagerness = 0.0 if self.by_priority else random.choice((0.0, 0.2, 0.8))
 
     def add(self, warp: Warp) -> None:
         """A warp that can run."""
+        if self.random is not None:
+            warp.priority = self.random.random()
         self.ready.append(warp)
 
     def wake(self, warp: Warp) -> None:
@@ -37,28 +49,37 @@ class Scheduler:
 
     def run(self) -> None:
         """Until no warp is left and nothing is under way."""
-        tasks = self.machine.tasks
         while True:
-            if self.random is not None and tasks and (not self.ready or self.random.random() < self.eagerness):
-                tasks.step()
-            elif self.ready:
-                self.turn(self.pick())
+            chosen = self.choose()
+            if isinstance(chosen, Warp):
+                self.ready.remove(chosen)
+                self.turn(chosen)
+            elif chosen is not None:
+                self.machine.tasks.step(chosen)
             elif not self.waiting:
                 return
             else:
                 self.stuck()
 
-    def pick(self) -> Warp:
-        """The next warp to run."""
-        if self.random is not None:
-            self.ready.rotate(-self.random.randrange(len(self.ready)))
-        return self.ready.popleft()
+    def choose(self) -> Warp | Task | None:
+        """Who runs next; None if nobody can."""
+        if self.random is None:
+            return self.ready[0] if self.ready else None
+        tasks = self.machine.tasks.candidates()
+        if self.by_priority:
+            return max([*self.ready, *tasks], key=lambda one: one.priority, default=None)
+        if tasks and (not self.ready or self.random.random() < self.eagerness):
+            return self.random.choice(tasks)
+        return self.random.choice(self.ready) if self.ready else None
 
     def turn(self, warp: Warp) -> None:
         """Let a warp run."""
         self.machine.actor = warp
         state = warp.run(self.burst)
         self.machine.actor = None
+        if self.random is not None and (state == RUNNING or self.random.random() < self.redraw):
+            # One that could go on draws again always: it may spin on what another has yet to do.
+            warp.priority = self.random.random()
         if state == RUNNING:
             self.ready.append(warp)
         elif state == FINISHED:

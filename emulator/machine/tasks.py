@@ -23,6 +23,8 @@ class Task:
     done: int = 0
     result: Any = None  # registers that its last step fills, if any
     agent: Any = None
+    priority: float = 0.0
+    pipe: "Pipe | None" = None
 
     def step(self) -> None:
         """Run the next step."""
@@ -74,6 +76,8 @@ class Tasks:
             task.step()
         if not task.steps:
             return
+        task.priority = self.random.random()
+        task.pipe = pipe
         if pipe is None:
             self.loose.append(task)
         else:
@@ -93,19 +97,18 @@ class Tasks:
         self.loose = [task for task in self.loose if task.steps] if len(self.loose) > 8 else self.loose
         return bool(self.loose or self.pipes)
 
-    def step(self) -> None:
-        """One step of one task, chosen at random."""
-        choice = self.random.randrange(len(self.loose) + len(self.pipes))
-        if choice < len(self.loose):
-            task = self.loose[choice]
-            if task.steps:
-                task.step()
-            if not task.steps:
-                self.loose.remove(task)
+    def candidates(self) -> list[Task]:
+        """Tasks of which a step may run now: of a pipe the first only."""
+        return [*(task for task in self.loose if task.steps), *(pipe.tasks[0] for pipe in self.pipes)]
+
+    def step(self, task: Task) -> None:
+        """One step of a candidate."""
+        task.step()
+        if task.steps:
             return
-        pipe = self.pipes[choice - len(self.loose)]
-        pipe.tasks[0].step()
-        if not pipe.tasks[0].steps:
-            pipe.tasks.popleft()
-        if not pipe.tasks:
-            self.pipes.remove(pipe)
+        if task.pipe is None:
+            self.loose.remove(task)
+            return
+        task.pipe.tasks.popleft()
+        if not task.pipe.tasks:
+            self.pipes.remove(task.pipe)

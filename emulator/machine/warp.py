@@ -45,6 +45,7 @@ class Warp:
         self.token: Any = None
         self.timed_out = False
         self.finished = False
+        self.priority = 0.0
         self.bulk_open: list[Any] = []
         self.bulk_groups: list[list[Any]] = []
         self.copies_open: list[Any] = []

@@ -73,12 +73,12 @@ def test_a_known_opcode_in_an_unknown_form_is_an_error():
 @pytest.mark.parametrize(
     "code",
     [
-        "add.sat.s32 %r1, %r2, %r3;",
-        "max.xorsign.abs.f32 %r1, %r2, %r3;",
+        "add.odd.s32 %r1, %r2, %r3;",
+        "max.odd.f32 %r1, %r2, %r3;",
         "cvt.rn.strange.f16.f32 %h1, %r1;",
         "ld.shared.strange.b32 %r1, [%r2];",
-        "mbarrier.arrive.noComplete.shared.b64 %rd1, [%r1], %r2;",
-        "tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 {%r1, %r2}, [%r3];",
+        "mbarrier.arrive.odd.shared.b64 %rd1, [%r1], %r2;",
+        "tcgen05.ld.sync.aligned.32x32b.x2.odd.b32 {%r1, %r2}, [%r3];",
     ],
 )
 def test_a_modifier_that_no_rule_knows_is_an_error(code):
