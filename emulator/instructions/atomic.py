@@ -24,16 +24,9 @@ from attnspec.emulator.instructions.rule import (
 )
 from attnspec.emulator.machine.address import by_cta, window
 from attnspec.emulator.machine.layout import SHARED_WINDOW
+from attnspec.emulator.numerics.reductions import HALVES, OPERATIONS, combine
 from attnspec.emulator.ptx.operands import Address, Instruction, Sink
-from attnspec.emulator.translate import arithmetic, half
 
-OPERATIONS: dict[str, Any] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "exch": lambda old, new: new, "inc": lambda old, limit: np.where(old >= limit, 0, old + 1),
-    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1),
-    "cas": lambda old, wanted, new: np.where(old == wanted, new, old),
-}  # fmt: skip
-HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 WORDS = ("acq_rel", "sc", "noftz", "L2::cache_hint", "shared::cta", "shared::cluster", *ORDERINGS, *SPACES, *VECTORS)
 
 
@@ -59,19 +52,6 @@ def atomic(instruction: Instruction) -> Rule:
     return Act(call, reads, writes, unit=f"atom.{space}")
 
 
-def combine(operation: str, type: str, flushes: bool, old: Any, values: list[Any]) -> Any:
-    """The new words of the old ones. flushes: f32 subnormals become zero (PTX ISA: add in global memory)."""
-    if type in HALVES:
-        if operation in ("exch", "cas"):
-            return OPERATIONS[operation](old, *values)
-        return half.apply(operation, type, (), old, *values)
-    dtype = {"f32": np.float32, "f64": np.float64}.get(type) or np.dtype(f"{'i' if type[0] == 's' else 'u'}{old.itemsize}")
-    seen = [one.view(dtype) for one in (old, *values)]
-    if flushes and operation == "add":
-        return arithmetic.flush(np.add(*(arithmetic.flush(one) for one in seen))).view(old.dtype)
-    return OPERATIONS[operation](*seen).astype(dtype, copy=False).view(old.dtype)
-
-
 def exchange(warp: Any, mask: Any, addresses: Any, *values: Any, space: str, operation: str, type: str, flushes: bool) -> Any:
     """What was there before, (lanes,) or (count, lanes)."""
     active, *given = lanes_of(mask, addresses, *values)
@@ -88,7 +68,7 @@ def exchange(warp: Any, mask: Any, addresses: Any, *values: Any, space: str, ope
         with told(memory, warp, places, size * count):
             for turn in turns(places):
                 old = memory.load(warp, places[turn], size, count)
-                new = combine(operation, type, flushes, old, [one[:, lanes[turn]] for one in given])
+                new = combine(operation, type, old, *(one[:, lanes[turn]] for one in given), flushes=flushes)
                 memory.store(warp, places[turn], new, size)
                 before[:, lanes[turn]] = old
     result = spread(mask, before)

@@ -159,6 +159,16 @@ def carried(warp: Any, mask: Any, *values: Any, name: str, half: str, signed: bo
     return result
 
 
+def select_by_sign(instruction: Instruction) -> Pure:
+    """slct.TYPE.{s32,f32} d, a, b, c: a if c >= 0, else b"""
+    words = instruction.parts
+    only(instruction, "ftz", words[-2], words[-1])
+    target, a, b, c = instruction.operands
+    kind = f"u{words[-2][1:]}"
+    condition = "A.flush({2}) >= 0" if "ftz" in words else "{2} >= 0"
+    return Pure(f"np.where({condition}, {{0}}, {{1}})", ((a, kind), (b, kind), (c, words[-1])), ((target, kind),))
+
+
 def either(rule: Callable[[Instruction], Pure | None]) -> Callable[[Instruction], Rule | None]:
     """The rule, or that of a sum with a carry."""
     return lambda instruction: rule(instruction) or carry(instruction)
@@ -172,9 +182,8 @@ def in_space(instruction: Instruction) -> Pure:
     code = f"({{0}} >> T_u64({WINDOW_BITS})) == T_u64({base >> WINDOW_BITS})"
     if space in ("shared", "shared::cta"):
         # Of the shared window, the part of this CTA.
-        return Pure(
-            f"({code}) & (({{0}} >> T_u64(24) & T_u64(0xFF)) == {{1}})", ((address, "u64"), (RANK, "u64")), ((target, "pred"),)
-        )
+        code = f"({code}) & (({{0}} >> T_u64(24) & T_u64(0xFF)) == {{1}})"
+        return Pure(code, ((address, "u64"), (RANK, "u64")), ((target, "pred"),))
     return Pure(code, ((address, "u64"),), ((target, "pred"),))
 
 
@@ -196,5 +205,6 @@ TABLE = {
     "addc": carry,
     "subc": carry,
     "madc": carry,
+    "slct": select_by_sign,
     "isspacep": in_space,
 }

@@ -11,14 +11,16 @@ from attnspec.emulator.instructions.memory import read
 from attnspec.emulator.instructions.rule import Act, Control, Rows, Rule, address_type, first_active, only, unsupported
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.tasks import Task
-from attnspec.emulator.machine.tensor_map import REDUCTIONS, TensorMap, box_places, decode, load_box, needed_chunks, store_box
+from attnspec.emulator.machine.tensor_map import TensorMap, box_places, decode, load_box, needed_chunks, store_box
+from attnspec.emulator.numerics.reductions import combine
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Vector
 
 WORDS = (
     "async", "bulk", "tensor", "tile", "reduce", "commit_group", "wait_group", "read", "bulk_group", "global", "shared::cta",
     "shared::cluster", "mbarrier::complete_tx::bytes", "multicast::cluster", "cta_group::1", "cta_group::2", "L2::cache_hint",
 )  # fmt: skip
-PLAIN_FORMATS = {"f32": np.float32, "f64": np.float64, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "f16": np.float16}
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+PLAIN_FORMATS = ("f32", "f64", "u32", "s32", "u64", "s64", "b32", "b64", "f16", "bf16")
 
 
 def uniform(warp: Any, mask: Any, *arrays: Any) -> list[int]:
@@ -37,7 +39,7 @@ def copy(instruction: Instruction) -> Rule:
     words = instruction.parts
     if "prefetch" in words:
         return Control("nothing")
-    only(instruction, *WORDS, *REDUCTIONS, *PLAIN_FORMATS, *(f"{rank}d" for rank in range(1, 6)))
+    only(instruction, *WORDS, *REDUCTIONS, *PLAIN_FORMATS, "noftz", *(f"{rank}d" for rank in range(1, 6)))
     if "commit_group" in words:
         return Act(commit_group)
     if "wait_group" in words:
@@ -117,7 +119,7 @@ def start_load(warp: Any, mask: Any, target: Any, source: Any, coordinates: Any,
     def move(task: Task) -> None:
         chunks = load_box(warp.machine.memory, map, corner)
         for cta, offset in where.places:
-            cta.shared.scatter(task, box_places(offset, map.box_bytes, map.swizzle), chunks)
+            cta.shared.scatter(task, box_places(offset, map.box_bytes, map.box[0] * map.element, map.swizzle), chunks)
 
     issue(warp, f"TMA load of box {corner}", [move, partial(signal_bytes, where=where, count=map.box_bytes)])
 
@@ -164,7 +166,7 @@ def start_store(warp: Any, mask: Any, target: Any, coordinates: Any, source: Any
     held: list[Any] = []
 
     def take(task: Task) -> None:
-        places = box_places(offset, map.box_bytes, map.swizzle)
+        places = box_places(offset, map.box_bytes, map.box[0] * map.element, map.swizzle)
         held.append(cta.shared.gather(task, places, needed_chunks(map, corner)))
 
     def put(task: Task) -> None:
@@ -239,9 +241,9 @@ def start_plain_store(warp: Any, mask: Any, target: Any, source: Any, size: Any,
         addresses = np.arange(to, to + count, 8, dtype=np.uint64)
         values = held[0]
         if reduction is not None:
-            dtype = PLAIN_FORMATS[kind]
             old = memory.load(task, addresses, 8, 1).reshape(-1)
-            values = REDUCTIONS[reduction](old.view(dtype), values.view(dtype)).view(np.uint64)
+            word = f"u{2 if kind.endswith('16') else int(kind[1:]) // 8}"
+            values = combine(reduction, kind, old.view(word), values.view(word)).view(np.uint64)
         memory.store(task, addresses, values[None], 8)
 
     issue(warp, f"bulk store of {count} bytes", [take, put], group=True)

@@ -8,7 +8,7 @@ import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Control, Rule, active, first_active, unsupported
 from attnspec.emulator.machine.cta import SM_REGISTERS
-from attnspec.emulator.ptx.operands import Immediate, Instruction
+from attnspec.emulator.ptx.operands import Immediate, Instruction, Negated
 
 
 @dataclass
@@ -40,7 +40,7 @@ def barrier(instruction: Instruction) -> Rule:
             return Act(cluster_arrive)
         return Act(cluster_wait, blocking=True)
     if "red" in words:
-        raise unsupported(instruction, "reductions at a barrier")
+        return barrier_reduction(instruction)
     words = tuple(word for word in words if word not in ("cta", "aligned"))
     reads = tuple((operand, "u32") for operand in instruction.operands)
     if words[1] == "sync":
@@ -48,6 +48,30 @@ def barrier(instruction: Instruction) -> Rule:
     if words[1] == "arrive":
         return Act(named_arrive, reads)
     raise unsupported(instruction, "this barrier")
+
+
+def barrier_reduction(instruction: Instruction) -> Rule:
+    """barrier.red.popc, .and, .or: a sync that also tells of all threads' predicates"""
+    words = instruction.parts
+    target, number, *count, value = instruction.operands
+    mode = next((word for word in words if word in ("popc", "and", "or")), None)
+    if mode is None or isinstance(value, Negated):
+        raise unsupported(instruction, "this form")
+    reads = ((value, "pred"), (number, "u32"), *((one, "u32") for one in count))
+    written = "u32" if mode == "popc" else "pred"
+    return Act(partial(named_reduction, mode=mode), reads, ((target, written),), blocking=True)
+
+
+def named_reduction(warp: Any, mask: Any, value: Any, number: Any, count: Any = None, mode: str = "popc") -> Any:
+    """The reduction, once all have come."""
+    found = warp.cta.barrier(int(number[first_active(mask)]))
+    if warp.token is None:
+        lanes = warp.lanes if mask is None else mask
+        found.votes[warp] = (int(np.count_nonzero(value & lanes)), int(np.count_nonzero(lanes)))
+    if named_sync(warp, mask, number, count) is BLOCKED:
+        return BLOCKED
+    yes, all = found.result
+    return np.full(LANES, yes, np.uint32) if mode == "popc" else np.full(LANES, yes == all if mode == "and" else yes > 0)
 
 
 def warp_sync(warp: Any, mask: Any, members: Any) -> None:

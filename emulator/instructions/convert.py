@@ -30,6 +30,10 @@ def convert(instruction: Instruction) -> Rule:
     if to not in (*INTEGERS, *FLOATS, "bf16") or source not in (*INTEGERS, *FLOATS, "bf16"):
         raise unsupported(instruction, "this pair of types")
     code = conversion(instruction, to, source)
+    if to in ("s8", "s16") and getattr(target, "bits", 0) > BITS[to]:
+        # A signed result is extended by its sign to a wider register.
+        wide = f"s{getattr(target, 'bits', 0)}"
+        return Pure(f"({code}).astype(T_{wide})", ((value, kinds.get(source, source)),), ((target, wide),))
     return Pure(code, ((value, kinds.get(source, source)),), ((target, kinds.get(to, to)),))
 
 
@@ -48,12 +52,16 @@ def conversion(instruction: Instruction, to: str, source: str) -> str:
         return f"A.to_integer({value}, {mode!r}, T_{to})"
     if mode is not None:
         value = f"A.round_whole({value}, {mode!r})"
-    elif any(word in words for word in ("rz", "rm", "rp")):
-        raise unsupported(instruction, "only .rn")
+    elif (direction := next((word for word in words if word in ("rz", "rm", "rp")), None)) is not None:
+        if to != "f32" or "sat" in words:
+            raise unsupported(instruction, "only .rn")
+        return f"A.float_directed({value}, {direction!r})"
     if "sat" in words:
         value = f"np.nan_to_num(np.clip({value}, 0, 1))"
     if to == "bf16":
         return f"A.bf16({value}.astype(np.float32)).astype(np.uint16)"
+    if to == "f16":
+        return f"A.f16({value}).astype(T_u16).view(T_f16)"
     return f"{value}.astype(T_{to})"
 
 

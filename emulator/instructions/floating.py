@@ -65,6 +65,8 @@ def extreme(name: str) -> Callable[[Instruction], Pure | None]:
         if float_type(instruction) is None:
             return None
         function = f"np.{name}imum" if "NaN" in instruction.parts else f"np.f{name}"
+        if "xorsign" in instruction.parts:
+            return signed_extreme(instruction, function)
         three = len(instruction.operands) == 4
         code = f"{function}({function}({{0}}, {{1}}), {{2}})" if three else f"{function}({{0}}, {{1}})"
         return finished(instruction, code, 3 if three else 2)
@@ -72,9 +74,42 @@ def extreme(name: str) -> Callable[[Instruction], Pure | None]:
     return rule
 
 
-def approximated(code: str) -> Callable[[Instruction], Pure | None]:
-    """A function of one f32."""
-    return rounded(code, "", 1)
+def signed_extreme(instruction: Instruction, function: str) -> Pure:
+    """min and max .xorsign.abs: of the magnitudes, with the sign that a product would have."""
+    only(instruction, "ftz", "NaN", "xorsign", "abs", "f32")
+    target, a, b = instruction.operands
+    x, y = ("A.flush({0})", "A.flush({1})") if "ftz" in instruction.parts else ("{0}", "{1}")
+    code = f"A.signed_like({function}(np.abs({x}), np.abs({y})), {x}, {y})"
+    return Pure(code, ((a, "f32"), (b, "f32")), ((target, "f32"),))
+
+
+def test(instruction: Instruction) -> Pure:
+    """testp.CLASS: what kind of number a float is."""
+    name, kind = instruction.parts[1], instruction.parts[-1]
+    only(instruction, name, "f32", "f64")
+    smallest = "np.finfo({0}.dtype).tiny"
+    code = {
+        "finite": "np.isfinite({0})",
+        "infinite": "np.isinf({0})",
+        "number": "~np.isnan({0})",
+        "notanumber": "np.isnan({0})",
+        "normal": f"np.isfinite({{0}}) & (({{0}} == 0) | (np.abs({{0}}) >= {smallest}))",
+        "subnormal": f"({{0}} != 0) & (np.abs({{0}}) < {smallest})",
+    }.get(name)
+    if code is None:
+        raise unsupported(instruction, "this class")
+    target, value = instruction.operands
+    return Pure(code, ((value, kind),), ((target, "pred"),))
+
+
+def approximated(name: str, exact_code: str, directed: str = "") -> Callable[[Instruction], Pure | None]:
+    """A function of one f32 from the table of approximations, or with .rn (and for f64) its exact form."""
+    table, plain = rounded(f"P.current.{name}({{0}})", "", 1), rounded(exact_code, directed, 1)
+
+    def rule(instruction: Instruction) -> Pure | None:
+        return (table if "approx" in instruction.parts and instruction.parts[-1] == "f32" else plain)(instruction)
+
+    return rule
 
 
 TABLE = {
@@ -83,18 +118,19 @@ TABLE = {
     "mul": rounded("{0} * {1}", "A.multiply_directed({0}, {1}, MODE)", 2),
     "fma": fused,
     "mad": fused,
-    "div": rounded("{0} / {1}", "", 2),
+    "div": rounded("{0} / {1}", "A.quotient({0}, {1}, MODE)", 2),
     "neg": exact("-{0}", 1),
     "abs": exact("np.abs({0})", 1),
     "min": extreme("min"),
     "max": extreme("max"),
     "copysign": exact("np.copysign({1}, {0})", 2),
-    "rcp": approximated("np.reciprocal({0})"),
-    "sqrt": approximated("np.sqrt({0})"),
-    "rsqrt": approximated("(1.0 / np.sqrt({0}.astype(np.float64))).astype({0}.dtype)"),
-    "ex2": approximated("np.exp2({0})"),
-    "lg2": approximated("np.log2({0})"),
-    "sin": approximated("np.sin({0})"),
-    "cos": approximated("np.cos({0})"),
-    "tanh": approximated("np.tanh({0})"),
+    "rcp": approximated("rcp", "np.reciprocal({0})", "A.quotient(np.ones_like({0}), {0}, MODE)"),
+    "sqrt": approximated("sqrt", "np.sqrt({0})", "A.square_root({0}, MODE)"),
+    "rsqrt": approximated("rsqrt", "(1.0 / np.sqrt({0}.astype(np.float64))).astype({0}.dtype)"),
+    "ex2": approximated("ex2", "np.exp2({0})"),
+    "lg2": approximated("lg2", "np.log2({0})"),
+    "sin": approximated("sin", "np.sin({0})"),
+    "cos": approximated("cos", "np.cos({0})"),
+    "tanh": approximated("tanh", "np.tanh({0})"),
+    "testp": test,
 }

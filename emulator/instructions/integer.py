@@ -135,7 +135,7 @@ TABLE = {
     "add": simple("{0} + {1}", 2),
     "sub": simple("{0} - {1}", 2),
     "div": simple("A.divide({0}, {1})", 2),
-    "rem": simple("np.fmod({0}, {1})", 2),
+    "rem": simple("A.remainder({0}, {1})", 2),
     "min": simple("np.minimum({0}, {1})", 2),
     "max": simple("np.maximum({0}, {1})", 2),
     "and": simple("{0} & {1}", 2),

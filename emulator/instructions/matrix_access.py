@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix: 8x8 tiles of 16-bit values between shared memory and a warp. PTX ISA 9.7.14.5.15, .16; FACTS C12."""
+"""ldmatrix, stmatrix, movmatrix: 8x8 tiles of 16-bit values. PTX ISA 9.7.14.5.15 to .17; FACTS C12."""
 
 from functools import partial
 from typing import Any

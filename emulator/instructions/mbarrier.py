@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.control import Waiting
-from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Rule, address_type, first_active, only
+from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Pure, Rule, address_type, first_active, only
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.barriers import Mbarrier
 from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Sink
@@ -50,27 +50,29 @@ def invalidate(instruction: Instruction) -> Rule:
 
 
 def arrive(instruction: Instruction) -> Rule:
-    """mbarrier.arrive[.expect_tx] [state,] [a] [, count or bytes]"""
+    """mbarrier.arrive[.expect_tx], .arrive_drop (fewer arrivals from the next phase on) [state,] [a] [, count or bytes]"""
     state, rest = Sink(), list(instruction.operands)
     if not isinstance(rest[0], Address):
         state = rest.pop(0)
     address, *count = rest
-    announces = "expect_tx" in instruction.parts
+    announces, drops = "expect_tx" in instruction.parts, instruction.parts[1] == "arrive_drop"
     number = count[0] if count else Immediate(1)
     reads = ((address, address_type(instruction, address)), (number, "u32"))
-    return Act(partial(arrive_lanes, announces=announces), reads, ((state, "u64"),), unit="mbarrier.arrive")
+    return Act(partial(arrive_lanes, announces=announces, drops=drops), reads, ((state, "u64"),), unit="mbarrier.arrive")
 
 
-def arrive_lanes(warp: Any, mask: Any, addresses: Any, counts: Any, announces: bool) -> Any:
-    """Every active lane arrives; the state is the number of the phase arrived in."""
+def arrive_lanes(warp: Any, mask: Any, addresses: Any, counts: Any, announces: bool, drops: bool) -> Any:
+    """Every active lane arrives; the state is the number of the phase arrived in, and above it what was pending."""
     states = np.zeros(LANES, np.uint64)
     for lane in range(LANES) if mask is None else np.flatnonzero(mask):
         cta, offset = shared_place(warp, int(addresses[lane]))
         cta.shared.require_alive(warp)
         barrier = cta.mbarrier(offset)
-        states[lane] = barrier.phase
+        states[lane] = barrier.phase & 0xFFFFFFFF | barrier.pending << 32
         if announces:
             barrier.expect(int(counts[lane]))
+        if drops:
+            barrier.expected -= 1 if announces else int(counts[lane])
         barrier.arrive(warp, 1 if announces else int(counts[lane]))
     return states
 
@@ -113,7 +115,7 @@ def wait_lanes(warp: Any, mask: Any, addresses: Any, phases: Any, parity: bool, 
     if warp.wait is not None and barrier.phase - warp.wait.phase > 1:
         missed = barrier.phase - warp.wait.phase
         raise KernelFault("barrier-overrun", f"{barrier.name} completed {missed} phases while {warp.name} waited for one")
-    complete = barrier.is_complete(wanted) if parity else barrier.phase > int(phases[lane])
+    complete = barrier.is_complete(wanted) if parity else barrier.phase > int(phases[lane]) & 0xFFFFFFFF
     if complete or not tries or warp.timed_out:
         warp.wait = None
         warp.timed_out = False
@@ -125,11 +127,19 @@ def wait_lanes(warp: Any, mask: Any, addresses: Any, phases: Any, parity: bool, 
     return BLOCKED
 
 
+def pending(instruction: Instruction) -> Rule:
+    """mbarrier.pending_count d, state: arrivals that were pending when the state was taken."""
+    target, state = instruction.operands
+    return Pure("({0} >> T_u64(32)).astype(T_u32)", ((state, "u64"),), ((target, "u32"),))
+
+
 def checked(rule: Callable[[Instruction], Rule]) -> Callable[[Instruction], Rule]:
     """A rule that refuses words it does not know."""
 
     def make(instruction: Instruction) -> Rule:
-        only(instruction, instruction.parts[1], "expect_tx", *WORDS)
+        only(
+            instruction, instruction.parts[1], "expect_tx", *(("noComplete",) if "arrive" in instruction.parts[1] else ()), *WORDS
+        )
         return rule(instruction)
 
     return make
@@ -139,9 +149,11 @@ RULES = {
     "mbarrier.init": initialise,
     "mbarrier.inval": invalidate,
     "mbarrier.arrive": arrive,
+    "mbarrier.arrive_drop": arrive,
     "mbarrier.expect_tx": announce,
     "mbarrier.complete_tx": announce,
     "mbarrier.try_wait": wait,
     "mbarrier.test_wait": wait,
+    "mbarrier.pending_count": pending,
 }
 TABLE = {name: checked(rule) for name, rule in RULES.items()}

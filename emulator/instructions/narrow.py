@@ -6,7 +6,7 @@ from attnspec.emulator.ptx.operands import Instruction
 EIGHT = ("e4m3", "e5m2")
 SMALL = ("e2m1", "e2m3", "e3m2")
 HALVES = ("f16", "bf16")
-ROUNDINGS = ("rn", "rz", "rna")
+ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
 
 def convert(instruction: Instruction) -> Pure | None:
@@ -36,7 +36,7 @@ def convert(instruction: Instruction) -> Pure | None:
     if to in HALVES and source in ("f32", *HALVES) and "ftz" not in words and "sat" not in words and to != source:
         if any(word in words for word in ("rni", "rzi", "rmi", "rpi")):
             return None
-        only(instruction, "rn", "rz", "relu", "satfinite", to, source)
+        only(instruction, "rn", "rz", "rm", "rp", "relu", "satfinite", to, source)
         width = "f32" if source == "f32" else "u16"
         code = f"N.one({{0}}, {source!r}, {to!r}, {mode!r}, {options!r})"
         return Pure(code, ((reads[0], width),), ((target, "u16"),))

@@ -42,6 +42,22 @@ def set_predicate(instruction: Instruction) -> Pure:
     return Pure(f"({code}){combine}", reads, ((target, "pred"),))
 
 
+def set_value(instruction: Instruction) -> Pure:
+    """set.CMP[.BOOL].TO.FROM d, a, b[, c]: all ones or 0; 1.0 or 0.0 for .f32"""
+    words = [word for word in instruction.parts[1:] if word != "ftz"]
+    to, source = words[-2:]
+    kind, code = kind_of(instruction, source), comparison(words[0], kind_of(instruction, source))
+    if code is None or len(words) not in (3, 4) or to not in ("u32", "s32", "f32"):
+        raise unsupported(instruction, "this form")
+    if "ftz" in instruction.parts:
+        code = code.format("A.flush({0})", "A.flush({1})")
+    target, a, b, *rest = instruction.operands
+    reads = ((a, kind), (b, kind), *((one, "pred") for one in rest))
+    condition = f"({code}){f' {COMBINED[words[1]]} {{2}}' if rest else ''}"
+    yes = "T_f32(1), T_f32(0)" if to == "f32" else "T_u32(0xFFFFFFFF), T_u32(0)"
+    return Pure(f"np.where({condition}, {yes})", reads, ((target, "f32" if to == "f32" else "u32"),))
+
+
 def select(instruction: Instruction) -> Pure:
     """selp.TYPE d, a, b, p"""
     only(instruction, instruction.parts[-1])
@@ -67,6 +83,7 @@ def logic(code: str):
 
 TABLE = {
     "setp": set_predicate,
+    "set": set_value,
     "selp": select,
     "and": logic("{0} & {1}"),
     "or": logic("{0} | {1}"),

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attnspec.emulator.instructions.atomic import combine
 from attnspec.emulator.instructions.memory import VECTORS
 from attnspec.emulator.instructions.rule import LANES, Act, Pure, Rows, Rule, address_type, items_of, kind_of, only, unsupported
 from attnspec.emulator.machine.address import RANK_BITS, shared_place
 from attnspec.emulator.machine.tasks import Task
+from attnspec.emulator.numerics.reductions import combine
 from attnspec.emulator.ptx.operands import Instruction
 
 WORDS = ("async", "weak", "relaxed", "cluster", "shared::cluster", "mbarrier::complete_tx::bytes")
@@ -52,7 +52,7 @@ def put(task: Task, place: tuple[Any, int], values: Any, operation: str | None, 
     offsets = np.array([offset])
     if operation is not None:
         old = cta.shared.load(task, offsets, values.itemsize, 1)
-        values = combine(operation, type, False, old, [values[:, None]])[:, 0]
+        values = combine(operation, type, old, values[:, None])[:, 0]
     cta.shared.store(task, offsets, values[:, None], values.itemsize)
 
 

@@ -85,14 +85,13 @@ def issue(
     result = np.full((len(old), LANES), 0xFFFFFFFF, np.uint32)
     chained = in_flight(warp, old)
     held = chained if chained is not None else np.array(old)
-    cta, b_word, enabled = warp.cta, int(b[0]), bool(adds[0])
-    a_source = np.array(a) if registers else int(a[0])
+    cta, a_words, b_word, enabled = warp.cta, np.array(a), int(b[0]), bool(adds[0])
 
     def run(task: Task) -> None:
         if registers:
-            left = from_registers(a_source, form.a)
+            left = from_registers(a_words, form.a)
         else:
-            tile = decode(a_source)
+            tile = decode(int(a_words[0]))
             first, rows = (0, 64) if turned[0] else (ROWS * (warp.index % 4), ROWS)
             left = gather_tile(task, cta.shared, tile, rows, k, form.a, turned[0], first)
             left = left[ROWS * (warp.index % 4) :][:ROWS] if turned[0] else left

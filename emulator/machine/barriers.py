@@ -83,7 +83,8 @@ class Mbarrier:
 
 @dataclass(eq=False)
 class NamedBarrier:
-    """One of a CTA's 16. threads: arrived so far; wanted: of this generation, 0 before the first arrival."""
+    """One of a CTA's 16. threads: arrived so far; wanted: of this generation, 0 before the first arrival.
+    votes: (true, all) lanes of each warp at a reduction; result: their sums when all had come."""
 
     cta: Any
     number: int
@@ -91,6 +92,8 @@ class NamedBarrier:
     wanted: int = 0
     generation: int = 0
     waiters: list[Any] = field(default_factory=list)
+    votes: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    result: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> str:
@@ -118,6 +121,8 @@ class NamedBarrier:
         if self.threads and self.threads >= self.wanted:
             self.threads = 0
             self.generation += 1
+            self.result = (sum(yes for yes, _ in self.votes.values()), sum(all for _, all in self.votes.values()))
+            self.votes.clear()
             waiters, self.waiters = self.waiters, []
             for warp in waiters:
                 self.cta.machine.scheduler.wake(warp)

@@ -6,8 +6,10 @@ import numpy as np
 from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.machine.layout import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW
+from attnspec.emulator.machine.shared_memory import RESERVED
 
 AXES = "xyz"
+CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
 LANE = np.arange(LANES, dtype=np.uint32)
 
 
@@ -49,6 +51,13 @@ def special_of_cta(cta: Any) -> Names:
     found["%nsmid"] = same(launch.processors)
     found["%dynamic_smem_size"] = same(launch.shared_bytes)
     found["%total_smem_size"] = same(cta.layout.shared_bytes)
+    found["%nwarpid"] = same(64)
+    found["%gridid"] = same(0, np.uint64)
+    # Time does not pass: a kernel that waits for it to does not end, and one that only reads it is the same in every run.
+    found |= {name: same(0, np.uint64 if name.endswith(("64", "timer")) else np.uint32) for name in CLOCKS}
+    found["%aggr_smem_size"] = same(cta.layout.shared_bytes + RESERVED)
+    found["%reserved_smem_offset_begin"] = same(0)
+    found["%reserved_smem_offset_end"] = same(RESERVED)
     found["WARP_SZ"] = same(LANES)
     found |= {name: same(cta.rank << 24 | offset) for name, offset in cta.layout.shared.items()}
     found |= {name: same(PARAMETER_WINDOW | offset, np.uint64) for name, offset in cta.layout.parameters.items()}

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.global_memory import GlobalMemory
+from attnspec.emulator.numerics.reductions import combine
 
 ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
-FORMATS = {2: np.int32, 6: np.float16, 7: np.float32, 9: np.float64}
+FORMATS = {2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
+SPANS = {1: 32, 2: 64, 3: 128}
 SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
 
 
@@ -131,14 +133,8 @@ def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]
     if reduction is not None:
         if map.format not in FORMATS:
             raise KernelFault("tensor-map", f"TMA reduction of format {map.format} is not modelled")
-        dtype = FORMATS[map.format]
-        values = REDUCTIONS[reduction](found.view.view(dtype), values.view(dtype)).view(values.dtype)
+        values = combine(reduction, FORMATS[map.format], np.ascontiguousarray(found.view), values)
     found.view[...] = values
-
-
-REDUCTIONS: dict[str, Any] = {
-    "add": np.add, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
 
 
 def swizzled(places: Any, swizzle: int) -> Any:
@@ -147,6 +143,10 @@ def swizzled(places: Any, swizzle: int) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def box_places(offset: int, bytes: int, swizzle: int) -> Any:
-    """Offsets of the 16-byte chunks of a box that starts at a shared offset."""
-    return swizzled(np.arange(offset, offset + bytes, 16), swizzle)
+def box_places(offset: int, bytes: int, row: int, swizzle: int) -> Any:
+    """Offsets of the 16-byte chunks of a box that starts at a shared offset. row: bytes of its innermost dimension; rows that are
+    shorter than the swizzle's span lie a span apart (an H200 does so)."""
+    within = np.arange(0, bytes, 16)
+    if swizzle and row < SPANS[swizzle]:
+        within = within // row * SPANS[swizzle] + within % row
+    return swizzled(offset + within, swizzle)

@@ -49,7 +49,8 @@ WHOLE = {
 
 def exponent_of(x: Array, format: Format) -> Array:
     """Exponents of f64 values in a format: subnormals and zero have that of the smallest normal."""
-    return np.maximum(np.frexp(x)[1] - 1, format.lowest)
+    fraction, exponent = np.frexp(x)
+    return np.where(fraction == 0, format.lowest, np.maximum(exponent - 1, format.lowest))
 
 
 def rounded(x: Array, name: str, mode: str = "rn", saturate: bool = False) -> Array:

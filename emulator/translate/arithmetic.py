@@ -38,7 +38,8 @@ def join8(low: Array, high: Array) -> Array:
 
 def shift_left(value: Array, amount: Array) -> Array:
     """Amounts at or beyond the width give 0 (PTX ISA, shl)."""
-    return np.left_shift(value, amount.astype(value.dtype))
+    limit = 8 * value.dtype.itemsize
+    return np.left_shift(value, np.minimum(amount, amount.dtype.type(limit)).astype(value.dtype))
 
 
 def shift_right(value: Array, amount: Array) -> Array:
@@ -48,8 +49,35 @@ def shift_right(value: Array, amount: Array) -> Array:
 
 
 def divide(a: Array, b: Array) -> Array:
-    """Integer division towards zero."""
-    return (a - np.fmod(a, b)) // b
+    """Integer division towards zero; by zero it gives all ones (an H200 does so; PTX ISA: unspecified)."""
+    return np.where(b == 0, ~a.dtype.type(0), (a - np.fmod(a, b)) // b)
+
+
+def remainder(a: Array, b: Array) -> Array:
+    """What is left of a by that division; by zero it gives all ones too."""
+    return np.where(b == 0, ~a.dtype.type(0), np.fmod(a, b))
+
+
+def square_root(x: Array, mode: str) -> Array:
+    """f32 sqrt in a directed mode: the square of the nearest f32 is exact in f64 and tells on which side it lies."""
+    near = np.sqrt(x)
+    rest = x.astype(F64) - near.astype(F64) * near
+    return beside(near, rest, mode)
+
+
+def quotient(a: Array, b: Array, mode: str) -> Array:
+    """f32 a / b in a directed mode, by the sign of a - q b."""
+    near = (a.astype(F64) / b).astype(F32)
+    rest = (a.astype(F64) - near.astype(F64) * b) * np.where(b < 0, -1, 1)
+    return beside(near, rest, mode)
+
+
+def beside(near: Array, rest: Array, mode: str) -> Array:
+    """A rounded value, or its neighbour where the exact value, `rest` away, lies on the wrong side for the mode."""
+    low = (rest < 0) & ((mode == "rm") | ((mode == "rz") & (near > 0)))
+    high = (rest > 0) & ((mode == "rp") | ((mode == "rz") & (near < 0)))
+    result = np.where(low, np.nextafter(near, F32(-np.inf)), near)
+    return np.where(high, np.nextafter(near, F32(np.inf)), result)
 
 
 def high_product(a: Array, b: Array) -> Array:
@@ -145,7 +173,14 @@ def bf16x2(high: Array, low: Array) -> Array:
 
 def f16x2(high: Array, low: Array) -> Array:
     """Two f32 to two halves in one register."""
-    return high.astype(F16).view(U16).astype(U32) << U32(16) | low.astype(F16).view(U16)
+    return f16(high) << U32(16) | f16(low)
+
+
+def f16(x: Array) -> Array:
+    """f32 to half, to nearest even, as u32; NaN is 0x7FFF."""
+    bits = x.astype(F16).view(U16).astype(U32)
+    nan = np.isnan(x)
+    return np.where(nan, U32(0x7FFF), bits) if nan.any() else bits
 
 
 def from_bf16(x: Array) -> Array:
@@ -171,6 +206,22 @@ def round_whole(x: Array, mode: str) -> Array:
 def ex2(x: Array) -> Array:
     """2^x, subnormals flushed in and out."""
     return flush(np.exp2(flush(x)))
+
+
+def float_directed(x: Array, mode: str) -> Array:
+    """An integer or an f64 as f32 in a rounding mode."""
+    near = x.astype(F64)
+    lost = np.zeros_like(near)
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        low = (x & x.dtype.type(0xFFFF)).astype(F64)
+        near, lost = two_sum((x - (x & x.dtype.type(0xFFFF))).astype(F64), low)
+    return directed(near, lost, mode)
+
+
+def signed_like(magnitude: Array, a: Array, b: Array) -> Array:
+    """A magnitude with the sign of a product a * b."""
+    sign = (a.view(U32) ^ b.view(U32)) & U32(0x80000000)
+    return (magnitude.view(U32) & U32(0x7FFFFFFF) | sign).view(F32)
 
 
 def byte_permute(a: Array, b: Array, selector: Array) -> Array:

@@ -10,7 +10,7 @@ Array = Any
 
 
 def find_nth(mask: Array, base: Array, offset: Array) -> Array:
-    """The |offset|-th set bit at or above base (below it if offset is negative); 0: base itself; none: all ones (PTX ISA, fns)."""
+    """The |offset|-th set bit from base on, upwards or for a negative offset downwards; 0: base itself; none: all ones."""
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     result = np.full(mask.shape, ONES)
     here = (mask >> (base & U32(31)) & U32(1) == 1) & (offset == 0)

@@ -13,6 +13,7 @@ from attnspec.emulator.translate import arithmetic
 U16, U32 = np.uint16, np.uint32
 F32, F64 = np.float32, np.float64
 Array = Any
+INFINITY = {"f16": 0x7C00, "bf16": 0x7F80}
 SMALLEST = {"f16": 2.0**-14, "bf16": 2.0**-126}
 
 
@@ -61,7 +62,8 @@ FUNCTIONS: dict[str, Any] = {
 def compute(name: str, kind: str, options: Sequence[str], *bits: Array) -> Array:
     """A function of u16 values. options: ftz, sat, relu."""
     if name in ("neg", "abs"):
-        return bits[0] ^ U16(0x8000) if name == "neg" else bits[0] & U16(0x7FFF)
+        result = bits[0] ^ U16(0x8000) if name == "neg" else bits[0] & U16(0x7FFF)
+        return np.where((bits[0] & U16(0x7FFF)) > INFINITY[kind], U16(0x7FFF), result)
     values = [widen(one, kind) for one in bits]
     if "ftz" in options:
         values = [flush(one, kind) for one in values]
