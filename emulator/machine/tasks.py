@@ -92,14 +92,10 @@ class Tasks:
         if not pipe.tasks and pipe in self.pipes:
             self.pipes.remove(pipe)
 
-    def __bool__(self) -> bool:
-        """Whether anything is under way."""
-        self.loose = [task for task in self.loose if task.steps] if len(self.loose) > 8 else self.loose
-        return bool(self.loose or self.pipes)
-
     def candidates(self) -> list[Task]:
         """Tasks of which a step may run now: of a pipe the first only."""
-        return [*(task for task in self.loose if task.steps), *(pipe.tasks[0] for pipe in self.pipes)]
+        self.loose = [task for task in self.loose if task.steps]
+        return [*self.loose, *(pipe.tasks[0] for pipe in self.pipes)]
 
     def step(self, task: Task) -> None:
         """One step of a candidate."""
