@@ -59,8 +59,14 @@ class EmulatedProgram:
 
 
 def as_argument(tensor: Tensor) -> Tensor:
-    """A declared tensor as the kernel takes it: a scalar as one element, truth values as bytes."""
+    """A declared tensor as the kernel takes it: a scalar as one element, truth values as bytes.
+
+    A tensor without elements reads as 0 (a length of 0 may have ranges that depend on it); a kernel clamps every index, and
+    needs an element to clamp it to.
+    """
     tensor = tensor.detach()
+    if not tensor.numel():
+        tensor = tensor.new_zeros([max(1, size) for size in tensor.shape])
     tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 

@@ -75,3 +75,12 @@ def test_what_lies_beyond_the_sequence_changes_no_bit() -> None:
     for tensor in whole:
         tensor[:, 130:] = float("nan")
     assert torch.equal(attention(*(tensor[:, :130] for tensor in whole)), first)
+
+
+def test_range_that_depends_on_a_tensor_without_elements_reads_nothing() -> None:
+    text = "attention late\nhead_dim 64\ninput first: i32[batch, len_kv]\nmask = kv >= first[b, 0]\n"
+    attention = attnspec.build(text, on="emulator")
+    q, k = torch.ones(1, 5, 1, 64).bfloat16(), torch.ones(1, 0, 1, 64).bfloat16()
+    out, lse = attention(q, k, k, return_lse=True, first=torch.zeros(1, 0, dtype=torch.int32))
+    assert not out.any()
+    assert torch.isneginf(lse).all()
