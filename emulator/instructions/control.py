@@ -77,6 +77,8 @@ def named_reduction(warp: Any, mask: Any, value: Any, number: Any, count: Any = 
 def warp_sync(warp: Any, mask: Any, members: Any) -> None:
     """bar.warp.sync: lanes of a warp run together here, so it only has to be reached together."""
     require_convergent(warp, mask, int(members[first_active(mask)]), "bar.warp.sync")
+    if warp.machine.observer is not None:
+        warp.machine.observer.fence(warp, "warp")
 
 
 def require_convergent(warp: Any, mask: Any, members: int, name: str) -> None:

@@ -57,7 +57,7 @@ def conversion(instruction: Instruction, to: str, source: str) -> str:
             raise unsupported(instruction, "only .rn")
         return f"A.float_directed({value}, {direction!r})"
     if "sat" in words:
-        value = f"np.nan_to_num(np.clip({value}, 0, 1))"
+        value = f"(np.nan_to_num(np.clip({value}, 0, 1)) + 0)"
     if to == "bf16":
         return f"A.bf16({value}.astype(np.float32)).astype(np.uint16)"
     if to == "f16":

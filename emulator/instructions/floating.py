@@ -26,7 +26,7 @@ def finished(instruction: Instruction, code: str, reads: int) -> Pure:
     if "ftz" in words:
         code = "A.flush(" + code.format(*(f"A.flush({{{position}}})" for position in range(reads))) + ")"
     if "sat" in words:
-        code = f"np.nan_to_num(np.clip({code}, np.float32(0), np.float32(1)))"
+        code = f"np.nan_to_num(np.clip({code}, np.float32(0), np.float32(1))) + np.float32(0)"
     return Pure(code, tuple((source, kind) for source in sources), ((target, kind),), packed=words[-1] == "f32x2")
 
 

@@ -14,6 +14,7 @@ from attnspec.emulator.instructions import (
     floating,
     half,
     integer,
+    launch_control,
     matrix_access,
     mbarrier,
     memory,
@@ -21,6 +22,7 @@ from attnspec.emulator.instructions import (
     predicate,
     remote,
     tensor_access,
+    tensor_copy,
     tensor_mma,
     warp_operations,
     warpgroup_mma,
@@ -47,7 +49,9 @@ FAMILIES = (
     matrix_access,
     tensor_access,
     tensor_mma,
+    tensor_copy,
     warpgroup_mma,
+    launch_control,
 )
 Maker = Callable[[Instruction], Rule | None]
 MAKERS: dict[str, list[Maker]] = defaultdict(list)

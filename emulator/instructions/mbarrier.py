@@ -137,9 +137,8 @@ def checked(rule: Callable[[Instruction], Rule]) -> Callable[[Instruction], Rule
     """A rule that refuses words it does not know."""
 
     def make(instruction: Instruction) -> Rule:
-        only(
-            instruction, instruction.parts[1], "expect_tx", *(("noComplete",) if "arrive" in instruction.parts[1] else ()), *WORDS
-        )
+        extra = ("noComplete",) if "arrive" in instruction.parts[1] else ()
+        only(instruction, instruction.parts[1], "expect_tx", *extra, *WORDS)
         return rule(instruction)
 
     return make

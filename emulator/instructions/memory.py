@@ -15,6 +15,7 @@ from attnspec.emulator.machine.layout import (
     WINDOW_BITS,
 )
 from attnspec.emulator.ptx.operands import Address, Instruction, Symbol, Vector
+from attnspec.emulator.translate.arithmetic import join64
 
 ORDERINGS = ("weak", "volatile", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys", "mmio", "nc")
 CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
@@ -35,7 +36,7 @@ def shape_of(instruction: Instruction) -> tuple[str, int, int]:
     hints = [part for part in instruction.parts if part.startswith(("L1::", "L2::"))]
     spaces = [part for part in instruction.parts if part.split("::")[0] in SPACES]
     only(instruction, *ORDERINGS, *CACHING, *VECTORS, *hints, *spaces, word)
-    kind = kind_of(instruction, {"f32": "u32", "f64": "u64", "f16": "u16", "b128": "b64"}.get(word, word))
+    kind = kind_of(instruction, {"f32": "u32", "f64": "u64", "f16": "u16"}.get(word, word))
     count = next((VECTORS[word] for word in instruction.parts if word in VECTORS), 1)
     return kind, BITS[kind] // 8, count
 
@@ -45,6 +46,9 @@ def load(instruction: Instruction) -> Rule:
     target, address = instruction.operands[:2]
     kind, size, count = shape_of(instruction)
     space = space_of(instruction)
+    if kind == "u128":
+        place = (address, address_width(instruction, address, space))
+        return Act(partial(load_wide, space=space), (place,), ((target, kind),), unit=f"ld.{space}")
     signed = kind[0] == "s" and size < 4
     written = "u32" if signed else f"u{8 * size}"
     call = partial(load_lanes, space=space, size=size, count=count, signed=signed)
@@ -58,8 +62,11 @@ def load(instruction: Instruction) -> Rule:
 def store(instruction: Instruction) -> Rule:
     """st"""
     address, value = instruction.operands[:2]
-    _, size, _ = shape_of(instruction)
+    kind, size, _ = shape_of(instruction)
     space = space_of(instruction)
+    if kind == "u128":
+        place = (address, address_width(instruction, address, space))
+        return Act(partial(store_wide, space=space), (place, (value, kind)), unit=f"st.{space}")
     rows = Rows(value.items if isinstance(value, Vector) else (value,))
     call = partial(store_lanes, space=space, size=size)
     reads = ((address, address_width(instruction, address, space)), (rows, f"u{8 * size}"))
@@ -100,6 +107,16 @@ def load_lanes(warp: Any, mask: Any, addresses: Any, space: str, size: int, coun
     if signed:
         values = values.view(np.int8 if size == 1 else np.int16).astype(np.int32).view(np.uint32)
     return values if many or count > 1 else values[0]
+
+
+def load_wide(warp: Any, mask: Any, addresses: Any, space: str) -> Any:
+    """ld.b128"""
+    return join64(*load_lanes(warp, mask, addresses, space, 8, 2, False))
+
+
+def store_wide(warp: Any, mask: Any, addresses: Any, values: Any, space: str) -> None:
+    """st.b128"""
+    store_lanes(warp, mask, addresses, np.ascontiguousarray(values).view(np.uint64).reshape(LANES, 2).T, space, 8)
 
 
 def read(warp: Any, space: str, addresses: Any, size: int, count: int) -> Any:

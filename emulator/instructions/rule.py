@@ -14,9 +14,10 @@ from attnspec.emulator.ptx.operands import Address, Instruction, Operand, Vector
 DTYPES: dict[str, Any] = {
     "pred": np.bool_, "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
     "u64": np.uint64, "s64": np.int64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "u128": np.complex128,  # 16 bytes that nobody computes with
 }  # fmt: skip
 BITS = {name: 1 if name == "pred" else 8 * np.dtype(dtype).itemsize for name, dtype in DTYPES.items()}
-UNTYPED = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "bf16": "u16", "f16x2": "u32", "bf16x2": "u32"}
+UNTYPED = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u128", "bf16": "u16", "f16x2": "u32", "bf16x2": "u32"}
 
 
 @dataclass(frozen=True)

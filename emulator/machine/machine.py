@@ -96,6 +96,11 @@ class Machine:
             for warp in warps:
                 self.scheduler.add(warp)
 
+    def take_next(self) -> Three | None:
+        """Take away the next cluster that has not started: the place of its first CTA, None if there is none."""
+        cluster = next(self.coming, None)
+        return None if cluster is None else cluster.ctas[0].place
+
     def left(self, warp: Warp) -> None:
         """A warp has exited; the last of a cluster makes room for the next one."""
         cluster = warp.cta.cluster

@@ -26,6 +26,11 @@ def join32(low: Array, high: Array) -> Array:
     return low.astype(U64) | high.astype(U64) << U64(32)
 
 
+def join64(low: Array, high: Array) -> Array:
+    """Two 64-bit values as one of 128."""
+    return np.stack(np.broadcast_arrays(low, high), -1).view(np.complex128)[..., 0]
+
+
 def join16(low: Array, high: Array) -> Array:
     """Two 16-bit values as one of 32."""
     return low.astype(U32) | high.astype(U32) << U32(16)
@@ -145,7 +150,15 @@ def directed(total: Array, lost: Array, mode: str) -> Array:
 
 def add_directed(a: Array, b: Array, mode: str) -> Array:
     """f32 a + b in a rounding mode."""
-    return directed(*two_sum(a.astype(F64), b.astype(F64)), mode)
+    a, b = a.astype(F64), b.astype(F64)
+    return signed_zero(directed(*two_sum(a, b), mode), a, b, mode)
+
+
+def signed_zero(result: Array, a: Array, b: Array, mode: str) -> Array:
+    """Rounded down, the sum of opposite numbers is -0 (IEEE 754, 6.3). a, b: f64."""
+    if mode != "rm" or (result != 0).all():
+        return result
+    return np.where((a + b == 0) & ~((a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)), F32(-0.0), result)
 
 
 def multiply_directed(a: Array, b: Array, mode: str) -> Array:
@@ -155,7 +168,8 @@ def multiply_directed(a: Array, b: Array, mode: str) -> Array:
 
 def fma_directed(a: Array, b: Array, c: Array, mode: str) -> Array:
     """f32 a * b + c in a rounding mode."""
-    return directed(*two_sum(a.astype(F64) * b, c.astype(F64)), mode)
+    product, term = a.astype(F64) * b, c.astype(F64)
+    return signed_zero(directed(*two_sum(product, term), mode), product, term, mode)
 
 
 def bf16(x: Array) -> Array:
@@ -189,13 +203,15 @@ def from_bf16(x: Array) -> Array:
 
 
 def to_integer(x: Array, mode: str, dtype: Any) -> Array:
-    """Float to integer: rounded by mode (rni, rzi, rmi, rpi), clamped to the range; NaN gives 0."""
+    """Float to integer: rounded by mode (rni, rzi, rmi, rpi), clamped to the range; NaN gives 0, and 2^63 where that is 64 bits wide
+    (PTX ISA says 0; an H200 gives this)."""
     rounded = round_whole(x.astype(F64), mode)
     info = np.iinfo(dtype)
     inside = np.nan_to_num(np.clip(rounded, float(info.min), float(info.max)))
     # The largest 64-bit integers are not f64: those lanes are set by comparison.
     whole = np.where(inside < float(info.max), inside, 0).astype(dtype)
-    return np.where(inside >= float(info.max), dtype(info.max), whole)
+    whole = np.where(inside >= float(info.max), dtype(info.max), whole)
+    return whole if info.bits < 64 else np.where(np.isnan(x), U64(1 << 63).astype(dtype), whole)
 
 
 def round_whole(x: Array, mode: str) -> Array:

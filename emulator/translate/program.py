@@ -135,5 +135,5 @@ def program_of(kernel: Kernel) -> Program:
         "N": narrow,
         "P": approximations,
     }
-    namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32")}
+    namespace |= {name: getattr(arithmetic, name) for name in ("merge", "join8", "join16", "join32", "join64")}
     return Program(kernel, cut, namespace, kept, built, exposed)
