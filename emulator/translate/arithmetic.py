@@ -203,7 +203,7 @@ def from_bf16(x: Array) -> Array:
 
 
 def to_integer(x: Array, mode: str, dtype: Any) -> Array:
-    """Float to integer: rounded by mode (rni, rzi, rmi, rpi), clamped to the range; NaN gives 0, and 2^63 where that is 64 bits wide
+    """Float to integer: rounded by mode (rni, rzi, rmi, rpi), clamped to the range; NaN gives 0, and 2^63 in 64 bits
     (PTX ISA says 0; an H200 gives this)."""
     rounded = round_whole(x.astype(F64), mode)
     info = np.iinfo(dtype)
