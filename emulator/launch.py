@@ -14,7 +14,7 @@ from attnspec.emulator.report import Launched, Report
 from attnspec.emulator.translate.program import Program, programs
 
 CHECKS = frozenset({"uninitialised", "hazards"})  # what "all" means
-PEDANTIC = frozenset({"tensor-fences"})  # what PTX asks for and the hardware does without: only by name
+PEDANTIC = frozenset({"tensor-fences", "warp-sync"})  # what PTX asks for and the hardware does without: only by name
 
 
 def launch(
@@ -131,9 +131,8 @@ def run(launches: Sequence[tuple[Program, Launch]], memory: GlobalMemory, seed: 
         machine = Machine(program, launch, memory, seed, checks)
         watch(machine)
         machine.run()
-        done.append(
-            Launched(program.kernel.name, launch.grid, launch.cluster, launch.threads, launch.shared_bytes, counts(machine))
-        )
+        shape = (launch.grid, launch.cluster, launch.threads, launch.shared_bytes)
+        done.append(Launched(program.kernel.name, *shape, counts(machine), lines(machine)))
         faults += machine.faults
         if faults:
             break
@@ -142,8 +141,14 @@ def run(launches: Sequence[tuple[Program, Launch]], memory: GlobalMemory, seed: 
 
 def watch(machine: Machine) -> None:
     """Put a detector of hazards on a machine whose checks ask for one; hazards do not end a run."""
-    pedantic = "tensor-fences" in machine.checks
-    machine.memory.observer = machine.observer = Detector(machine, pedantic) if pedantic or "hazards" in machine.checks else None
+    asked = machine.checks & (PEDANTIC | {"hazards"})
+    machine.memory.observer = machine.observer = Detector(machine) if asked else None
+
+
+def lines(machine: Machine) -> frozenset[int]:
+    """Lines of the text that were run."""
+    ran = [block for block, times in zip(machine.program.blocks, machine.counts, strict=True) if times]
+    return frozenset(one.line for block in ran for one in machine.program.kernel.instructions[block.first : block.last])
 
 
 def counts(machine: Machine) -> Mapping[str, int]:

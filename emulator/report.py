@@ -40,7 +40,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Launched:
-    """One grid. counts: executed warp instructions by opcode."""
+    """One grid. counts: executed warp instructions by opcode; lines: of the PTX text, those that some warp has run."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -48,6 +48,7 @@ class Launched:
     threads: int
     shared_bytes: int
     counts: Mapping[str, int] = field(repr=False)
+    lines: frozenset[int] = field(default=frozenset(), repr=False)
 
     @property
     def instructions(self) -> int:

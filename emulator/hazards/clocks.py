@@ -41,7 +41,11 @@ class Issue:
 
 
 class Agent:
-    """published: what the next release says, None if it has to be copied first. foreign: known epochs of other clusters."""
+    """published: what the next release says, None if it has to be copied first. foreign: known epochs of other clusters.
+
+    Of a warp whose lanes are told apart, single is the column of what some lanes do while others are off, and common is what
+    every lane knows: without what other lanes did, or waited for, since the last bar.warp.sync.
+    """
 
     def __init__(self, crowd: "Crowd", column: Column, name: str, clock: Array) -> None:
         self.crowd = crowd
@@ -49,6 +53,8 @@ class Agent:
         self.name = name
         self.clock = clock
         self.published: Array = None
+        self.common: Array = None
+        self.single: Column | None = None
         self.pending: dict[str, list[Agent]] = {}
         self.foreign: dict[int, Array] = {}
         self.first = 0
@@ -72,6 +78,42 @@ class Agent:
         self.clock[ORDERED, self.column.number] = self.column.latest
         self.limit_cache.clear()
 
+    def split(self) -> None:
+        """Tell the lanes of a warp apart."""
+        self.single = self.crowd.column(False)
+        self.crowd.agents[self.single.number] = self
+        self.clock = widened(self.clock, self.crowd.width)
+        self.clock[ORDERED, self.single.number] = self.single.latest = 1
+        self.common = self.clock.copy()
+
+    def meet(self) -> None:
+        """All lanes know what each knows."""
+        if self.common is not None:
+            self.common = self.clock.copy()
+            self.tick()
+
+    def fence(self, to: int, source: int) -> None:
+        """What is known as `source` asks is from now on known as `to` asks."""
+        np.maximum(self.clock[to], self.clock[source], out=self.clock[to])
+        self.changed()
+        self.tick()
+        if self.common is not None and self.single is not None:
+            at = self.single.number
+            np.maximum(self.common[to], self.common[source], out=self.common[to])
+            self.common[to, at] = self.clock[to, at]
+            self.clock[ORDERED, at] = self.single.latest = self.single.latest + 1
+
+    def publish_single(self) -> Array:
+        """What lanes publish while others are off."""
+        said = self.common.copy()
+        assert self.single is not None
+        epoch = self.clock[ORDERED, self.single.number]
+        said[ORDERED, self.single.number] = epoch
+        self.single.latest = self.clock[ORDERED, self.single.number] = epoch + 1
+        self.published = None
+        self.limit_cache.clear()
+        return said
+
     def publish(self) -> Array:
         """A copy of its clock; time goes on."""
         if self.published is None:
@@ -83,6 +125,8 @@ class Agent:
     def learn(self, clock: Array, rows: int) -> None:
         """Join another's clock."""
         self.clock = joined(self.clock, clock, rows)
+        if self.common is not None:
+            self.common = joined(self.common, clock, rows)
         self.changed()
 
     def knows(self, column: int, epoch: int, row: int = ORDERED) -> bool:
@@ -119,8 +163,8 @@ class Crowd:
         made.tick()
         return made
 
-    def task(self, issuer: Agent, kind: str, name: str) -> Agent:
-        """An agent for one task, with two epochs, one a step; it knows what its issuer knows."""
+    def task(self, issuer: Agent, kind: str, name: str, said: Array, by: Column) -> Agent:
+        """An agent for one task, with two epochs, one a step; it knows what its issuer said. by: the issuer's column."""
         spare = self.spare.setdefault(kind, [])
         column = next((one for one in spare if issuer.knows(one.number, one.latest)), None)
         if column is None and len(spare) > MOST_TASKS:
@@ -130,12 +174,12 @@ class Crowd:
         else:
             spare.remove(column)
         spare.insert(0, column)
-        made = Agent(self, column, name, widened(issuer.publish().copy(), self.width))
+        made = Agent(self, column, name, widened(said.copy(), self.width))
         made.first = column.latest + 1
         column.latest = made.first + 1
         made.clock[ORDERED, column.number] = made.first
         issuer.published = None
-        column.issues[made.first] = Issue(issuer.column.number, issuer.epoch, name)
+        column.issues[made.first] = Issue(by.number, by.latest, name)
         return made
 
 

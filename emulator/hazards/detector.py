@@ -8,23 +8,26 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from attnspec.emulator.hazards.clocks import FENCED, ORDERED, PUBLISHED, TENSOR, Agent, Crowd, Sync, joined, widened
+from attnspec.emulator.hazards.clocks import FENCED, ORDERED, PUBLISHED, TENSOR, Agent, Column, Crowd, Sync, joined, widened
 from attnspec.emulator.hazards.ledger import ATOMIC, SHIFT, GlobalLedger, Ledger
 from attnspec.emulator.hazards.memory_order import Values, join, ordering_of
 from attnspec.emulator.hazards.observer import Observer
 from attnspec.emulator.hazards.places import HALVES, UNIT, WORD, SharedPlaces, run_or_array, spread, tensor_places
 from attnspec.emulator.hazards.reports import Reports
+from attnspec.emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from attnspec.emulator.machine.shared_memory import SharedMemory
 from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.machine.tensor_memory import COLUMNS, TensorMemory
+from attnspec.emulator.machine.warp import Warp
 
 
 class Detector(Observer):
-    """machine: whose actor acts now. pedantic: ask for `tcgen05.fence` too, where the hardware needs none."""
+    """machine: whose actor acts now, and whose checks say whether `tcgen05.fence` and `bar.warp.sync` are asked for, too."""
 
-    def __init__(self, machine: Any, pedantic: bool) -> None:
+    def __init__(self, machine: Any) -> None:
         self.machine = machine
-        self.pedantic = pedantic
+        self.tensor_fences = "tensor-fences" in machine.checks
+        self.warp_sync = "warp-sync" in machine.checks
         self.reports = Reports(machine)
         self.crowds: dict[Any, Crowd] = {}
         self.shared: dict[SharedMemory, Ledger] = {}
@@ -42,6 +45,8 @@ class Detector(Observer):
         found = actor.agent
         if found is None:
             found = actor.agent = self.crowd(actor).settler(actor.name, False)
+            if self.warp_sync and isinstance(actor, Warp):
+                found.split()
         if found.pipe is not None:
             if found.snapshot is not None:
                 if found.snapshot is not found.pipe.snapshot:
@@ -51,7 +56,7 @@ class Detector(Observer):
                 found.pipe.tick()
                 found.first = found.pipe.epoch
             return found.pipe
-        if found.first and actor.done == 1 and found.epoch == found.first:
+        if found.first and isinstance(actor, Task) and actor.done == 1 and found.epoch == found.first:
             found.clock[ORDERED, found.column.number] = found.first + 1
             found.changed()
         return found
@@ -67,7 +72,9 @@ class Detector(Observer):
         issuer = self.agent(warp)
         if pipe is None:
             kind = kind_of(self.reports.opcode(task.at))
-            task.agent = issuer.crowd.task(issuer, kind, f"{task.name}, issued by {warp.name}")
+            task.agent = issuer.crowd.task(
+                issuer, kind, f"{task.name}, issued by {warp.name}", said(warp, issuer), column_of(warp, issuer)
+            )
             if kind in ("tcgen05.ld", "tcgen05.st"):
                 issuer.pending.setdefault(kind, []).append(task.agent)
             return
@@ -75,7 +82,7 @@ class Detector(Observer):
         if agent is None:
             agent = self.pipes[pipe] = issuer.crowd.settler(pipe.name, True)
         task.agent = Agent(issuer.crowd, agent.column, task.name, agent.clock)
-        task.agent.pipe, task.agent.snapshot = agent, issuer.publish()
+        task.agent.pipe, task.agent.snapshot = agent, said(warp, issuer)
 
     def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
         agent = self.agent(actor)
@@ -86,12 +93,15 @@ class Detector(Observer):
         done = [one for one in done if one is not None and one.first]
         if not done:
             return
-        agent.clock = widened(agent.clock, agent.crowd.width)
+        news = np.zeros((4, agent.crowd.width), np.int64)
         for one in done:
-            rows = [ORDERED, TENSOR] if one.column.asynchronous is False else [ORDERED]
-            epoch = one.first if kind == "bulk_read" or one.pipe is not None else one.first + 1
-            agent.clock[rows, one.column.number] = np.maximum(agent.clock[rows, one.column.number], epoch)
-        agent.changed()
+            rows = [ORDERED] if one.column.asynchronous else [ORDERED, TENSOR]
+            news[rows, one.column.number] = one.first if kind == "bulk_read" or one.pipe is not None else one.first + 1
+        if is_single(actor):
+            agent.learn(news, 4)
+        else:
+            agent.clock = joined(agent.clock, news, 4)
+            agent.changed()
 
     # Order
 
@@ -105,10 +115,10 @@ class Detector(Observer):
             self.values.release(agent, thing)
             return
         sync = self.sync(agent, thing)
-        said = agent.publish()
-        if sync.last is not said:
-            sync.pending = joined(sync.pending, said, 4)
-            sync.last = said
+        news = said(actor, agent)
+        if sync.last is not news:
+            sync.pending = joined(sync.pending, news, 4)
+            sync.last = news
             join(sync.foreign, agent.foreign)
 
     def acquire(self, actor: Any, thing: Hashable) -> None:
@@ -120,6 +130,8 @@ class Detector(Observer):
         sync = self.sync(agent, thing)
         agent.learn(sync.complete, 3)
         join(agent.foreign, sync.foreign)
+        if isinstance(thing, NamedBarrier | ClusterBarrier):
+            agent.meet()
 
     def sync(self, agent: Agent, thing: Any) -> Sync:
         """What a barrier has heard, up to its present phase."""
@@ -135,6 +147,8 @@ class Detector(Observer):
         agent = self.agent(actor)
         if kind == "memory":
             self.values.fence(agent)
+        if kind == "warp":
+            agent.meet()
         rows = {"proxy": (FENCED, ORDERED), "tensor_before": (PUBLISHED, ORDERED), "tensor_after": (TENSOR, PUBLISHED)}
         if kind in ("proxy", "mbarrier_init"):
             for maker, epoch, seen in self.made.values():
@@ -142,9 +156,7 @@ class Detector(Observer):
                     seen.add("fenced")
         if kind in rows:
             to, source = rows[kind]
-            np.maximum(agent.clock[to], agent.clock[source], out=agent.clock[to])
-            agent.changed()
-            agent.tick()
+            agent.fence(to, source)
 
     def initialise(self, actor: Any, barrier: Any) -> None:
         if actor is not None:
@@ -189,24 +201,29 @@ class Detector(Observer):
         if how.strong and how.reads:
             self.values.access(agent, memory, places, False, how)
         agent.published = None
-        stamp = agent.epoch << SHIFT | (ATOMIC if atomic or how.strong else 0) | actor.at
+        column = column_of(actor, agent)
+        stamp = int(agent.clock[ORDERED, column.number]) << SHIFT | (ATOMIC if atomic or how.strong else 0) | actor.at
         if isinstance(memory, SharedMemory):
             if memory not in self.shared:
                 self.shared[memory] = Ledger(-(-memory.size // WORD))
-            self.visit(self.shared[memory], self.shared_places(places, size), actor, agent, memory, write, stamp)
+            self.visit(self.shared[memory], self.shared_places(places, size), actor, agent, memory, write, stamp, column.number)
         elif isinstance(memory, TensorMemory):
             if memory not in self.tensor:
                 self.tensor[memory] = Ledger(COLUMNS * HALVES)
-            self.visit(self.tensor[memory], tensor_places(*places), actor, agent, memory, write, stamp)
+            self.visit(self.tensor[memory], tensor_places(*places), actor, agent, memory, write, stamp, column.number)
         else:
-            self.visit_global(memory, np.asarray(places).ravel().astype(np.int64), size, actor, agent, write, stamp)
+            self.visit_global(
+                memory, np.asarray(places).ravel().astype(np.int64), size, actor, agent, write, stamp, column.number
+            )
         if how.strong and write:
             self.values.access(agent, memory, places, True, how)
 
-    def visit(self, ledger: Ledger, index: Any, actor: Any, agent: Agent, memory: Any, write: bool, stamp: int) -> None:
+    def visit(
+        self, ledger: Ledger, index: Any, actor: Any, agent: Agent, memory: Any, write: bool, stamp: int, column: int
+    ) -> None:
         """Check an access against earlier ones, and note it."""
         tensor = isinstance(memory, TensorMemory)
-        strict = self.limits(agent, FENCED if not tensor else TENSOR if self.pedantic else ORDERED)
+        strict = self.limits(agent, FENCED if not tensor else TENSOR if self.tensor_fences else ORDERED)
         found = ledger.unordered_write(index, strict, bool(stamp & ATOMIC))
         if found is not None:
             self.reports.conflict(actor, agent, memory, write, True, found)
@@ -214,7 +231,7 @@ class Detector(Observer):
             found = ledger.unordered_read(index, strict if tensor else self.limits(agent, ORDERED))
             if found is not None:
                 self.reports.conflict(actor, agent, memory, write, False, found)
-        ledger.note(index, agent.column.number, stamp, write)
+        ledger.note(index, column, stamp, write)
 
     def limits(self, agent: Agent, row: int) -> Any:
         """The first stamp of each column that the agent may not know. FENCED asks for a fence of generic accesses only, and only
@@ -232,7 +249,9 @@ class Detector(Observer):
             found = agent.limit_cache[row] = (known + 1) << SHIFT
         return found
 
-    def visit_global(self, memory: Any, addresses: Any, size: int, actor: Any, agent: Agent, write: bool, stamp: int) -> None:
+    def visit_global(
+        self, memory: Any, addresses: Any, size: int, actor: Any, agent: Agent, write: bool, stamp: int, column: int
+    ) -> None:
         """The same in global memory, region by region."""
         for region in memory.regions:
             here = addresses[(addresses >= region.start) & (addresses < region.end)]
@@ -245,7 +264,22 @@ class Detector(Observer):
             found = ledger.unordered(index, agent, self.limits(agent, FENCED), write, bool(stamp & ATOMIC))
             if found is not None:
                 self.reports.conflict_global(actor, agent, region, write, found, self.crowds)
-            ledger.note(index, agent.crowd.number << 24 | agent.column.number, stamp, write)
+            ledger.note(index, agent.crowd.number << 24 | column, stamp, write)
+
+
+def is_single(actor: Any) -> bool:
+    """Whether some lanes of a warp act while others are off."""
+    return isinstance(actor, Warp) and actor.mask is not None
+
+
+def column_of(actor: Any, agent: Agent) -> Column:
+    """Whose deed it is."""
+    return agent.single if agent.single is not None and is_single(actor) else agent.column
+
+
+def said(actor: Any, agent: Agent) -> Any:
+    """What an actor publishes."""
+    return agent.publish_single() if agent.single is not None and is_single(actor) else agent.publish()
 
 
 def kind_of(opcode: str) -> str:

@@ -26,7 +26,7 @@ class Observer:
         """The actor sees what was published to `thing` in phases that have ended."""
 
     def fence(self, actor: Any, kind: str) -> None:
-        """A fence: `proxy`, `tensor_before`, `tensor_after`, `mbarrier_init`, `memory`."""
+        """A fence: `proxy`, `tensor_before`, `tensor_after`, `mbarrier_init`, `memory`, and `warp` among lanes."""
 
     def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
         """The actor's own asynchronous accesses of a kind are complete: `tensor_load` and `tensor_store` (all), `bulk_read` and
