@@ -12,13 +12,15 @@ from attnspec.emulator.numerics.reductions import combine
 
 ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
 FORMATS = {2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
+NAN_FILL = 0x7FF77FF77FF77FF7  # its low bytes; of 2 and 4 bytes as an H200 fills them
 SPANS = {1: 32, 2: 64, 3: 128}
 SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B."""
+    """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B.
+    nan: what lies outside the tensor is read as NaN, not as 0."""
 
     address: int
     format: int
@@ -27,6 +29,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    nan: bool = False
 
     @property
     def box_bytes(self) -> int:
@@ -38,7 +41,8 @@ class TensorMap:
 def decode(raw: bytes) -> TensorMap:
     """The first 64 bytes of a descriptor."""
     words = struct.unpack("<8Q", raw[:64])
-    if not words[1] >> 1 & 1:
+    # CuTe-DSL's encoder sets bit 1 of this word, the driver's sets none of the lowest four.
+    if words[1] & 15 not in (0, 2) or not words[1]:
         raise KernelFault("tensor-map", "these 128 bytes are no TMA descriptor")
     rank = (words[1] >> 4 & 7) + 1
     format = words[1] >> 7 & 15
@@ -60,6 +64,7 @@ def decode(raw: bytes) -> TensorMap:
         (element, *strides)[:rank],
         tuple(size + 1 for size in box[:rank]),
         words[1] >> 13 & 3,
+        bool(words[1] >> 15 & 1),
     )
 
 
@@ -102,8 +107,8 @@ def runs(view: Any) -> tuple[Any, int]:
 
 
 def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Any:
-    """A box as 16-byte chunks (n, 2) of u64, elements outside the tensor 0."""
-    result = np.zeros(map.box[::-1], f"u{map.element}")
+    """A box as 16-byte chunks (n, 2) of u64, elements outside the tensor 0 or NaN."""
+    result = np.full(map.box[::-1], NAN_FILL % (1 << 8 * map.element) if map.nan else 0, f"u{map.element}")
     found = window(memory, map, coordinates)
     if found is not None:
         if memory.observer is not None:
