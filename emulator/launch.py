@@ -10,6 +10,9 @@ from attnspec.emulator.hazards.detector import Detector
 from attnspec.emulator.machine.global_memory import GlobalMemory, Region, region
 from attnspec.emulator.machine.layout import layout_of
 from attnspec.emulator.machine.machine import Launch, Machine
+from attnspec.emulator.machine.matrix import Multiply
+from attnspec.emulator.numerics import faithful
+from attnspec.emulator.numerics.faithful import NUMERICS
 from attnspec.emulator.report import Launched, Report
 from attnspec.emulator.translate.program import Program, programs
 
@@ -18,13 +21,19 @@ PEDANTIC = frozenset({"tensor-fences", "warp-sync"})  # what PTX asks for and th
 
 
 def launch(
-    compiled: Any, *arguments: Any, seed: int | None = None, checks: str | Iterable[str] = "all", ptx: str | None = None
+    compiled: Any,
+    *arguments: Any,
+    seed: int | None = None,
+    checks: str | Iterable[str] = "all",
+    ptx: str | None = None,
+    numerics: str = "fast",
 ) -> Report:
     """Run what `cute.compile` returned, host code and all, on CPU tensors.
 
     arguments: those of the compiled function; tensors stand for device memory, and nothing else may be touched. The stream may be
     left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
-    ptx: another text for the same kernels, to see what a changed one does; None is the function's own.
+    ptx: another text for the same kernels, to see what a changed one does; None is the function's own. numerics: "fast" sums
+    products of matrices by the BLAS, "faithful" as the tensor core does, bit for bit.
     """
     from attnspec.emulator.host import ptx_of, record
 
@@ -36,7 +45,7 @@ def launch(
         raw = pack(program, call.arguments, [])
         launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
     regions = tuple(region_of(one, f"argument {position}") for position, one in enumerate(arguments) if hasattr(one, "data_ptr"))
-    return run(launches, GlobalMemory(regions), seed, checks_of(checks))
+    return run(launches, GlobalMemory(regions), seed, checks_of(checks), sums_of(numerics))
 
 
 def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
@@ -53,6 +62,13 @@ def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
     return chosen
 
 
+def sums_of(numerics: str) -> Multiply:
+    """How tensor cores sum."""
+    if numerics not in NUMERICS:
+        raise EmulatorError(f"numerics: {numerics!r}; known are {', '.join(NUMERICS)}")
+    return NUMERICS[numerics]
+
+
 def run_ptx(
     text: str,
     parameters: Sequence[Any] = (),
@@ -64,12 +80,13 @@ def run_ptx(
     shared_bytes: int = 0,
     seed: int | None = None,
     checks: str | Iterable[str] = "all",
+    numerics: str = "fast",
 ) -> Report:
     """Run a kernel of a PTX text.
 
     parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the
     device's and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel
-    has no `.reqntid`. seed: of the timing; None is program order.
+    has no `.reqntid`. seed: of the timing; None is program order. numerics: as of `launch`.
     """
     found = programs(text)
     if kernel is None and len(found) != 1:
@@ -79,7 +96,7 @@ def run_ptx(
     raw = pack(program, parameters, regions)
     threads = program.kernel.threads or three(block or (32,))
     launch = Launch(three(grid), three(block) if block else threads, three(cluster), shared_bytes, raw)
-    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks))
+    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), sums_of(numerics))
 
 
 def three(numbers: Sequence[int]) -> tuple[int, int, int]:
@@ -122,13 +139,19 @@ def region_of(given: Any, name: str) -> Region:
     return region(name, given.data_ptr(), (last + 1) * given.element_size() if given.numel() else 0, given)
 
 
-def run(launches: Sequence[tuple[Program, Launch]], memory: GlobalMemory, seed: int | None, checks: frozenset[str]) -> Report:
+def run(
+    launches: Sequence[tuple[Program, Launch]],
+    memory: GlobalMemory,
+    seed: int | None,
+    checks: frozenset[str],
+    multiply: Multiply = faithful.fast,
+) -> Report:
     """Grids one after the other; the first with a fault is the last to run."""
     start = time.perf_counter()
     done: list[Launched] = []
     faults = []
     for program, launch in launches:
-        machine = Machine(program, launch, memory, seed, checks)
+        machine = Machine(program, launch, memory, seed, checks, multiply=multiply)
         watch(machine)
         machine.run()
         shape = (launch.grid, launch.cluster, launch.threads, launch.shared_bytes)

@@ -175,7 +175,13 @@ FINISHED: mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;
 
 
 def multiply(
-    a: np.ndarray, b: np.ndarray, shape: int, steps: list[tuple[int, int]], high: tuple[int, int], **options
+    a: np.ndarray,
+    b: np.ndarray,
+    shape: int,
+    steps: list[tuple[int, int]],
+    high: tuple[int, int],
+    kind: str = "f16",
+    **options,
 ) -> np.ndarray:
     """D (128, 16) of tiles that lie in shared memory as given.
 
@@ -185,7 +191,7 @@ def multiply(
     for number, (step_a, step_b) in enumerate(steps):
         lines.append(f"add.s32 %r25, %r23, {step_a}; add.s32 %r26, %r24, {step_b};")
         lines.append(f"mov.b64 %rd6, {{%r25, {high[0]}}}; mov.b64 %rd7, {{%r26, {high[1]}}};")
-        lines.append(f"tcgen05.mma.cta_group::1.kind::f16 [%r6], %rd6, %rd7, {shape}, {int(number > 0)};")
+        lines.append(f"tcgen05.mma.cta_group::1.kind::{kind} [%r6], %rd6, %rd7, {shape}, {int(number > 0)};")
     names = [f"%r{30 + number}" for number in range(16)]
     body = MULTIPLY.format(
         both=a.nbytes + b.nbytes,
