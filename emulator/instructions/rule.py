@@ -27,7 +27,14 @@ class Rows:
     items: tuple[Operand, ...]
 
 
-Reads = tuple[tuple["Operand | Rows", str], ...]
+@dataclass(frozen=True)
+class Loose:
+    """An operand that may be undefined: the act then gets None."""
+
+    item: Operand
+
+
+Reads = tuple[tuple["Operand | Rows | Loose", str], ...]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.rule import LANES, Act, Rows, Rule, items_of, only, unsupported
+from attnspec.emulator.instructions.rule import LANES, Act, Loose, Rows, Rule, items_of, only, unsupported
 from attnspec.emulator.machine.matrix import SPANS, Tile, gather_tile, widen
 from attnspec.emulator.machine.tasks import Pipe, Task
 from attnspec.emulator.numerics.faithful import Form
@@ -55,7 +55,7 @@ def multiply(instruction: Instruction) -> Rule:
     )
     sources = ((Rows(items_of(a)), "u32") if registers else (a, "u64"), (b, "u64"), (adds, "pred"))
     # Register by register, so that the accumulator is seen where it is, and not a copy of it that is not there yet.
-    return Act(call, (*sources, *((row, "u32") for row in rows)), ((Rows(rows), "u32"),), unit=f"wgmma.{a_format}")
+    return Act(call, (*sources, *((Loose(row), "u32") for row in rows)), ((Rows(rows), "u32"),), unit=f"wgmma.{a_format}")
 
 
 def decode(word: int) -> Tile:
@@ -84,7 +84,9 @@ def issue(
         raise KernelFault("divergent", "wgmma needs all 32 lanes")
     result = np.full((len(old), LANES), 0xFFFFFFFF, np.uint32)
     chained = in_flight(warp, old)
-    held = chained if chained is not None else np.array(old)
+    if chained is None and bool(adds[0]) and any(row is None for row in old):
+        raise KernelFault("uninitialised-register", "a register of wgmma's accumulator is read before it is written")
+    held = chained if chained is not None else np.array(old) if bool(adds[0]) else None
     cta, a_words, b_word, enabled = warp.cta, np.array(a), int(b[0]), bool(adds[0])
 
     def run(task: Task) -> None:
@@ -111,6 +113,8 @@ def issue(
 
 def in_flight(warp: Any, old: tuple[Any, ...]) -> Any:
     """The registers of a product that is not done and whose result these registers are."""
+    if any(row is None for row in old):
+        return None
     base = old[0].base
     for task in [*warp.products_open, *(task for group in warp.product_groups for task in group)]:
         if task.steps and task.result is base and all(row.base is base for row in old):

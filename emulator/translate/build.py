@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from attnspec.emulator.errors import EmulatorError
-from attnspec.emulator.instructions.rule import BITS, Act, Control, Move, Pure, Reads, Rows, Rule, unsupported
+from attnspec.emulator.instructions.rule import BITS, Act, Control, Loose, Move, Pure, Reads, Rows, Rule, unsupported
 from attnspec.emulator.ptx.operands import (
     Address,
     Immediate,
@@ -27,6 +27,7 @@ from attnspec.emulator.translate.values import (
     Many,
     Operation,
     Pair,
+    Perhaps,
     Value,
     result_types,
 )
@@ -128,10 +129,12 @@ class Builder:
         low = self.pack(instruction, items[:half], bits // 2)
         return Pair(bits, low, self.pack(instruction, items[half:], bits // 2))
 
-    def input(self, instruction: Instruction, operand: Operand | Rows, type: str) -> Input:
+    def input(self, instruction: Instruction, operand: Operand | Rows | Loose, type: str) -> Input:
         """What an operation reads."""
         if isinstance(operand, Rows):
             return Many(tuple(self.read(instruction, item, type) for item in operand.items)), type
+        if isinstance(operand, Loose):
+            return perhaps(self.read(instruction, operand.item, type)), type
         return self.read(instruction, operand, type), type
 
     def write(self, instruction: Instruction, operand: Operand, value: Value, guard: Value | None) -> None:
@@ -147,7 +150,7 @@ class Builder:
             value = self.compute(f"{{0}}.astype(T_u{operand.bits})", ((value, f"u{value.bits}"),), f"u{operand.bits}")
         if guard is not None:
             type = "pred" if operand.bits == 1 else f"u{operand.bits}"
-            old = self.register(operand)
+            old = perhaps(self.register(operand))
             value = self.compute("merge({0}, {1}, {2})", ((guard, "pred"), (value, type), (old, type)), type, merges=True)
         self.built.registers[operand.index] = value
 
@@ -181,7 +184,7 @@ class Builder:
         """An operation, or two of them for a packed one."""
         types = tuple(type for _, type in rule.writes)
         if rule.packed:
-            wide = [self.read(instruction, operand, "u64") for operand, _ in rule.reads if not isinstance(operand, Rows)]
+            wide = [self.read(instruction, operand, "u64") for operand, _ in rule.reads if not isinstance(operand, Rows | Loose)]
             halves = []
             for which in (0, 1):
                 inputs = tuple((split(value, which), type) for value, (_, type) in zip(wide, rule.reads, strict=True))
@@ -192,7 +195,7 @@ class Builder:
             self.built.operations.append(operation)
             results = result_types(types, operation)
         for (operand, _), value in zip(rule.writes, results, strict=True):
-            if isinstance(operand, Rows):
+            if isinstance(operand, Rows | Loose):
                 raise EmulatorError("rows are results of acts only")
             self.write(instruction, operand, value, guard)
 
@@ -212,6 +215,8 @@ class Builder:
         """The registers written and their types; Rows spread out."""
         flat: list[tuple[Operand, str]] = []
         for operand, type in writes:
+            if isinstance(operand, Loose):
+                raise EmulatorError("a result is not loose")
             flat += [(item, type) for item in operand.items] if isinstance(operand, Rows) else [(operand, type)]
         return tuple(operand for operand, _ in flat), tuple(type for _, type in flat)
 
@@ -221,6 +226,11 @@ class Builder:
             self.built.ending = rule.kind
             self.built.condition = guard
             self.built.ending_at = self.at
+
+
+def perhaps(value: Value) -> Value:
+    """A value that may be undefined."""
+    return Perhaps(value.bits, value.index) if isinstance(value, LiveIn) else value
 
 
 def split(value: Value, which: int) -> Value:

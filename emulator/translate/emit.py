@@ -24,6 +24,7 @@ from attnspec.emulator.translate.values import (
     Many,
     Operation,
     Pair,
+    Perhaps,
     Result,
     Value,
 )
@@ -179,6 +180,8 @@ class Emitter:
                 name = self.bind("v", f"R[{index}]")
                 self.lines.append(f"if {name} is None: undefined(w, {index})")
                 return name
+            case Perhaps(bits, index):
+                return self.bind("v", f"R[{index}]")
             case Given(bits, given):
                 return self.bind("v", f"S[{given!r}].astype(T_{type}, copy=False)")
             case Pair(bits, low, high):

@@ -22,6 +22,13 @@ class LiveIn(Value):
 
 
 @dataclass(eq=False)
+class Perhaps(Value):
+    """A register's value from before the block, None if it was never written, which is no fault."""
+
+    index: int
+
+
+@dataclass(eq=False)
 class Constant(Value):
     """The same bits in all lanes."""
 

@@ -179,3 +179,8 @@ def test_narrow_integers_are_extended_by_their_sign():
 def test_a_register_written_under_a_predicate_keeps_its_old_lanes():
     code = "setp.lt.u32 %p1, %r1, 10; mov.b32 %r100, 5; @%p1 mov.b32 %r100, %r1; @!%p1 add.s32 %r100, %r100, 1;"
     assert (lanes(code, np.arange(32, dtype=np.uint32)) == np.where(np.arange(32) < 10, np.arange(32), 6)).all()
+
+
+def test_a_predicated_write_may_be_a_registers_first():
+    code = "setp.lt.u32 %p1, %r1, 10; @%p1 mov.b32 %r100, 5; @!%p1 mov.b32 %r100, %r1;"
+    assert (lanes(code, np.arange(32, dtype=np.uint32)) == np.where(np.arange(32) < 10, 5, np.arange(32))).all()
