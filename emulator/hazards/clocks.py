@@ -58,6 +58,7 @@ class Agent:
         self.pending: dict[str, list[Agent]] = {}
         self.foreign: dict[int, Array] = {}
         self.first = 0
+        self.at = 0
         self.snapshot: Array = None
         self.pipe: Agent | None = None
         self.limit_cache: dict[int, Array] = {}

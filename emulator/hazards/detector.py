@@ -22,11 +22,13 @@ from attnspec.emulator.machine.warp import Warp
 
 
 class Detector(Observer):
-    """machine: whose actor acts now, and whose checks say whether `tcgen05.fence` and `bar.warp.sync` are asked for, too."""
+    """machine: whose actor acts now, and whose checks say whether what PTX asks for and
+    the hardware does without is asked for, too."""
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
         self.tensor_fences = "tensor-fences" in machine.checks
+        self.wait_ld = "wait-ld" in machine.checks
         self.warp_sync = "warp-sync" in machine.checks
         self.reports = Reports(machine)
         self.crowds: dict[Any, Crowd] = {}
@@ -75,6 +77,7 @@ class Detector(Observer):
             task.agent = issuer.crowd.task(
                 issuer, kind, f"{task.name}, issued by {warp.name}", said(warp, issuer), column_of(warp, issuer)
             )
+            task.agent.at = task.at
             if kind in ("tcgen05.ld", "tcgen05.st"):
                 issuer.pending.setdefault(kind, []).append(task.agent)
             return
@@ -86,8 +89,11 @@ class Detector(Observer):
 
     def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
         agent = self.agent(actor)
-        if kind in ("tensor_load", "tensor_store"):
-            done = agent.pending.pop("tcgen05.ld" if kind == "tensor_load" else "tcgen05.st", [])
+        if kind.startswith("tensor"):
+            done = agent.pending.pop("tcgen05.st" if kind == "tensor_store" else "tcgen05.ld", [])
+            if kind == "tensor_use" and self.wait_ld:
+                for one in done:
+                    self.reports.used(actor, one)
         else:
             done = [task.agent for task in tasks]
         done = [one for one in done if one is not None and one.first]

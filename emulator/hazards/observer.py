@@ -29,7 +29,8 @@ class Observer:
         """A fence: `proxy`, `tensor_before`, `tensor_after`, `mbarrier_init`, `memory`, and `warp` among lanes."""
 
     def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
-        """The actor's own asynchronous accesses of a kind are complete: `tensor_load` and `tensor_store` (all), `bulk_read` and
+        """The actor's own asynchronous accesses of a kind are complete: `tensor_load` and `tensor_store` (all), `tensor_use`
+        (loads whose registers are used before a wait::ld), `bulk_read` and
         `bulk` (those of `tasks`)."""
 
     def initialise(self, actor: Any, barrier: Any) -> None:

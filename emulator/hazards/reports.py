@@ -95,6 +95,11 @@ class Reports:
         """An mbarrier that is not set up as far as its user can know."""
         self.machine.fault(kind, f"{actor.name} uses {barrier.name}, set up by {maker.name}: {why}", actor)
 
+    def used(self, warp: Any, load: Agent) -> None:
+        """Registers of a tcgen05.ld are used while it may be under way, as PTX has it."""
+        message = f"{warp.name} uses registers of a tcgen05.ld that no tcgen05.wait::ld follows"
+        self.tell("missing-wait-ld", warp, load.at, load.name, message)
+
     def unread(self, warp: Any, task: Any) -> None:
         """A warp leaves while its bulk store may still read shared memory."""
         hint = "cp.async.bulk.wait_group.read belongs before the exit"

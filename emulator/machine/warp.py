@@ -79,7 +79,7 @@ class Warp:
             self.block = block
             full = self.mask is None
             if self.unsettled and self.unsettled & program.exposed[block]:
-                self.settle_loads()
+                self.settle_loads("tensor_load")
             function = functions.get((block, full)) or program.function(block, full)
             following = function(self, registers, self.mask, special)
             if following == BLOCKED_AGAIN:
@@ -96,14 +96,14 @@ class Warp:
         self.block = block
         return RUNNING
 
-    def settle_loads(self) -> None:
+    def settle_loads(self, kind: str = "tensor_use") -> None:
         """Registers of tensor memory loads are used: the loads are complete (PTX ISA asks for wait::ld; the hardware waits)."""
         for task in self.tensor_loads:
             task.finish()
         self.tensor_loads.clear()
         self.unsettled.clear()
         if self.machine.observer is not None:
-            self.machine.observer.settled(self, "tensor_load")
+            self.machine.observer.settled(self, kind)
 
     def diverge(self, taken: np.ndarray, target: int, fall: int, join: int) -> int:
         """Some lanes take the branch: they run first; the others, then all, wait on the stack."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.host import ptx_of
-from attnspec.emulator.launch import launch
+from attnspec.emulator.launch import CHECKS, PEDANTIC, launch
 from attnspec.emulator.report import Report
 from attnspec.runtime.arguments import Placing, check_call
 from attnspec.runtime.declared import check_declared
@@ -30,7 +30,6 @@ from tests.small_constants import SMALL, path_of
 
 SHAPES = (Shape(1, 2, 1, 300, 417), Shape(1, 2, 1, 600, 200))
 SPREADS = (8, 1)  # of the scores: with the first, row maxima grow so much that accumulators are rescaled
-CHECKS = ("uninitialised", "hazards", "tensor-fences", "warp-sync")
 SECONDS = 120  # of one run, after which it is a hang
 
 
@@ -97,7 +96,7 @@ class Subject:
         batch, length, heads = q.shape[:3]
         out = torch.full((batch, length, heads, v.shape[-1]), float("nan"), dtype=q.dtype)
         lse = torch.full((batch, heads, length), float("nan"))
-        return launch(self.compiled, q, k, v, out, lse, *declared, 1, seed=seed, checks=CHECKS, ptx=ptx), (out, lse)
+        return launch(self.compiled, q, k, v, out, lse, *declared, 1, seed=seed, checks=CHECKS | PEDANTIC, ptx=ptx), (out, lse)
 
     def examine(self, mutant: Mutant, seeds: Sequence[int | None]) -> Verdict:
         """Run a mutant until something is noticed."""
