@@ -10,14 +10,13 @@ from attnspec.emulator.hazards.detector import Detector
 from attnspec.emulator.machine.global_memory import GlobalMemory, Region, region
 from attnspec.emulator.machine.layout import layout_of
 from attnspec.emulator.machine.machine import Launch, Machine
-from attnspec.emulator.machine.matrix import Multiply
-from attnspec.emulator.numerics import faithful
-from attnspec.emulator.numerics.faithful import NUMERICS
+from attnspec.emulator.numerics.approximations import using
+from attnspec.emulator.numerics.modes import NUMERICS, Numerics
 from attnspec.emulator.report import Launched, Report
 from attnspec.emulator.translate.program import Program, programs
 
 CHECKS = frozenset({"uninitialised", "hazards"})  # what "all" means
-PEDANTIC = frozenset({"tensor-fences", "warp-sync"})  # what PTX asks for and the hardware does without: only by name
+PEDANTIC = frozenset({"tensor-fences", "warp-sync", "wait-ld"})  # what PTX asks for and the hardware does without: only by name
 
 
 def launch(
@@ -33,7 +32,7 @@ def launch(
     arguments: those of the compiled function; tensors stand for device memory, and nothing else may be touched. The stream may be
     left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
     ptx: another text for the same kernels, to see what a changed one does; None is the function's own. numerics: "fast" sums
-    products of matrices by the BLAS, "faithful" as the tensor core does, bit for bit.
+    products of matrices by the BLAS; "faithful" sums as the tensor core does, and takes an H200's ex2, lg2, rcp and rsqrt.
     """
     from attnspec.emulator.host import ptx_of, record
 
@@ -45,7 +44,7 @@ def launch(
         raw = pack(program, call.arguments, [])
         launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
     regions = tuple(region_of(one, f"argument {position}") for position, one in enumerate(arguments) if hasattr(one, "data_ptr"))
-    return run(launches, GlobalMemory(regions), seed, checks_of(checks), sums_of(numerics))
+    return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics))
 
 
 def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
@@ -62,8 +61,8 @@ def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
     return chosen
 
 
-def sums_of(numerics: str) -> Multiply:
-    """How tensor cores sum."""
+def numerics_of(numerics: str) -> Numerics:
+    """How tensor cores sum, and what stands for approximations."""
     if numerics not in NUMERICS:
         raise EmulatorError(f"numerics: {numerics!r}; known are {', '.join(NUMERICS)}")
     return NUMERICS[numerics]
@@ -96,7 +95,7 @@ def run_ptx(
     raw = pack(program, parameters, regions)
     threads = program.kernel.threads or three(block or (32,))
     launch = Launch(three(grid), three(block) if block else threads, three(cluster), shared_bytes, raw)
-    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), sums_of(numerics))
+    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), numerics_of(numerics))
 
 
 def three(numbers: Sequence[int]) -> tuple[int, int, int]:
@@ -144,16 +143,17 @@ def run(
     memory: GlobalMemory,
     seed: int | None,
     checks: frozenset[str],
-    multiply: Multiply = faithful.fast,
+    numerics: Numerics,
 ) -> Report:
     """Grids one after the other; the first with a fault is the last to run."""
     start = time.perf_counter()
     done: list[Launched] = []
     faults = []
     for program, launch in launches:
-        machine = Machine(program, launch, memory, seed, checks, multiply=multiply)
+        machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply)
         watch(machine)
-        machine.run()
+        with using(numerics.approximations):
+            machine.run()
         shape = (launch.grid, launch.cluster, launch.threads, launch.shared_bytes)
         done.append(Launched(program.kernel.name, *shape, counts(machine), lines(machine)))
         faults += machine.faults

@@ -99,6 +99,3 @@ def fast(a: Array, b: Array, accumulator: Array | None, form: Form) -> Array:
     """By the BLAS, in f32: not the tensor core's bits."""
     product = np.dot(b, a.T)
     return product if accumulator is None else product + accumulator
-
-
-NUMERICS = {"fast": fast, "faithful": multiply}

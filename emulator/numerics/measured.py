@@ -1,17 +1,21 @@
-"""Bit-exact models of the H200's ex2, lg2, rcp and rsqrt `.approx.ftz.f32`, recovered from every mantissa of `sweeps.py`.
+"""Bit-exact models of the H200's ex2, lg2, rcp and rsqrt `.approx.ftz.f32`, recovered from its answers to every mantissa.
 
 The unit is a table and a quadratic: the mantissa's top bits choose (c0, c1, c2), the low bits x give floor(c0 + c1 x + c2 u)
 with u = square(x) computed without the columns of lowest weight (Oberman and Siu, ARITH-17, describe the scheme). The tables
-in data/special_functions.npz are exact binary fractions in units of the result's last place; doubles hold every step.
+in special_functions.npz are exact binary fractions in units of the result's last place; doubles hold every step.
 """
 
 import functools
 import pathlib
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+from attnspec.emulator.numerics.approximations import EXACT
 
-TABLES = pathlib.Path(__file__).parent / "data" / "special_functions.npz"
+TABLES = pathlib.Path(__file__).parent / "special_functions.npz"
 INFINITY, NAN = 0x7F800000, 0x7FFFFFFF
+Function = Callable[[np.ndarray], np.ndarray]
 
 
 @functools.cache
@@ -102,3 +106,24 @@ def special(found: np.ndarray, bits: np.ndarray, at_zero: int, at_infinity: int,
     signed_zero = at_zero | (sign << 31 if at_zero == INFINITY else 0)
     found = np.where(exponent == 0, signed_zero, found)
     return np.where((exponent == 255) & (mantissa != 0), NAN, found).astype(np.uint32)
+
+
+def of_floats(model: Function, exact: Function) -> Function:
+    """A model of bits as a function of f32. The unit knows no subnormals: without .ftz those arguments and results, which
+    compilers treat by scaling, are the exact function's."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        found = model(x.view(np.uint32)).view(np.float32)
+        small = (np.abs(x) < 2.0**-126) & (x != 0) | (found == 0)
+        return np.where(small, exact(x), found) if small.any() else found
+
+    return function
+
+
+MEASURED = replace(
+    EXACT,
+    ex2=of_floats(ex2, EXACT.ex2),
+    lg2=of_floats(lg2, EXACT.lg2),
+    rcp=of_floats(rcp, EXACT.rcp),
+    rsqrt=of_floats(rsqrt, EXACT.rsqrt),
+)
