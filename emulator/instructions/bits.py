@@ -30,7 +30,7 @@ def permute(instruction: Instruction) -> Pure | None:
         return None
     only(instruction, "b32", mode)
     target, *reads = instruction.operands
-    code = f"A.byte_permute({{0}}, {{1}}, np.array({PERMUTATIONS[mode]}, T_u32)[{{2}} & T_u32(3)])"
+    code = f"B.byte_permute({{0}}, {{1}}, np.array({PERMUTATIONS[mode]}, T_u32)[{{2}} & T_u32(3)])"
     return Pure(code, tuple((read, "u32") for read in reads), ((target, "u32"),))
 
 
@@ -77,7 +77,7 @@ def find(instruction: Instruction) -> Pure:
     target, value = instruction.operands
     bits = BITS[kind]
     shown = f"np.where({{0}} < 0, ~{{0}}, {{0}}).view(T_u{bits})" if kind[0] == "s" else "{0}"
-    zeros = f"A.leading_zeros({shown})"
+    zeros = f"B.leading_zeros({shown})"
     found = zeros if "shiftamt" in instruction.parts else f"T_u32({bits - 1}) - {zeros}"
     return Pure(f"np.where({zeros} == {bits}, T_u32(0xFFFFFFFF), {found})", ((value, kind),), ((target, "u32"),))
 

@@ -94,7 +94,7 @@ def logic3(instruction: Instruction) -> Pure:
     target, a, b, c, table = instruction.operands
     if not isinstance(table, Immediate):
         raise unsupported(instruction, "the table must be a constant")
-    return Pure(f"A.logic3({{0}}, {{1}}, {{2}}, {table.value})", ((a, "u32"), (b, "u32"), (c, "u32")), ((target, "u32"),))
+    return Pure(f"B.logic3({{0}}, {{1}}, {{2}}, {table.value})", ((a, "u32"), (b, "u32"), (c, "u32")), ((target, "u32"),))
 
 
 def permute(instruction: Instruction) -> Pure:
@@ -102,7 +102,7 @@ def permute(instruction: Instruction) -> Pure:
     if instruction.opcode != "prmt.b32":
         raise unsupported(instruction, "modes of prmt")
     target, a, b, c = instruction.operands
-    return Pure("A.byte_permute({0}, {1}, {2})", ((a, "u32"), (b, "u32"), (c, "u32")), ((target, "u32"),))
+    return Pure("B.byte_permute({0}, {1}, {2})", ((a, "u32"), (b, "u32"), (c, "u32")), ((target, "u32"),))
 
 
 def funnel(instruction: Instruction) -> Pure:
@@ -110,7 +110,7 @@ def funnel(instruction: Instruction) -> Pure:
     only(instruction, "l", "r", "clamp", "wrap", "b32")
     target, low, high, amount = instruction.operands
     words = instruction.parts
-    code = f"A.funnel({{0}}, {{1}}, {{2}}, {words[1] == 'l'}, {words[2] == 'clamp'})"
+    code = f"B.funnel({{0}}, {{1}}, {{2}}, {words[1] == 'l'}, {words[2] == 'clamp'})"
     return Pure(code, ((low, "u32"), (high, "u32"), (amount, "u32")), ((target, "u32"),))
 
 
@@ -119,7 +119,7 @@ def extract(instruction: Instruction) -> Pure:
     only(instruction, instruction.parts[-1])
     kind = integer_type(instruction) or "u32"
     target, value, start, length = instruction.operands
-    return Pure("A.extract({0}, {1}, {2})", ((value, kind), (start, "u32"), (length, "u32")), ((target, kind),))
+    return Pure("B.extract({0}, {1}, {2})", ((value, kind), (start, "u32"), (length, "u32")), ((target, kind),))
 
 
 def insert(instruction: Instruction) -> Pure:
@@ -128,7 +128,7 @@ def insert(instruction: Instruction) -> Pure:
     kind = integer_type(instruction) or "u32"
     target, value, into, start, length = instruction.operands
     reads = ((value, kind), (into, kind), (start, "u32"), (length, "u32"))
-    return Pure("A.insert({0}, {1}, {2}, {3})", reads, ((target, kind),))
+    return Pure("B.insert({0}, {1}, {2}, {3})", reads, ((target, kind),))
 
 
 TABLE = {
@@ -149,8 +149,8 @@ TABLE = {
     "mul": multiply,
     "mad": multiply,
     "popc": count("np.bitwise_count({0}).astype(T_u32)"),
-    "clz": count("A.leading_zeros({0})"),
-    "brev": simple("A.reverse_bits({0})", 1),
+    "clz": count("B.leading_zeros({0})"),
+    "brev": simple("B.reverse_bits({0})", 1),
     "bfe": extract,
     "bfi": insert,
     "lop3": logic3,
