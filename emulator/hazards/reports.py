@@ -1,5 +1,6 @@
 """What a hazard is called, and how it is told: both agents, with the instruction and the source line of each."""
 
+from bisect import bisect
 from typing import Any
 
 from attnspec.emulator.hazards.clocks import ORDERED, Agent, Crowd
@@ -20,21 +21,27 @@ WAITS = {
 
 
 class Reports:
-    """Each pair of instructions is told once for a kind."""
+    """Told once: a kind of hazard between two basic blocks by the same two opcodes, for accesses come unrolled."""
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
-        self.told: set[tuple[str, int, int]] = set()
+        self.told: set[tuple[str, Any, Any]] = set()
+        self.starts = [block.first for block in machine.program.blocks]
 
     def opcode(self, at: int) -> str:
         """Of an instruction."""
         return self.machine.program.kernel.instructions[at].opcode
 
+    def kin(self, at: int) -> tuple[int, str]:
+        """Block and opcode of an instruction."""
+        return bisect(self.starts, at), self.opcode(at)
+
     def tell(self, kind: str, actor: Any, at: int, name: str, message: str) -> None:
         """Add a fault with its other side."""
-        if (kind, actor.at, at) in self.told:
+        key = (kind, self.kin(actor.at), self.kin(at))
+        if key in self.told:
             return
-        self.told.add((kind, actor.at, at))
+        self.told.add(key)
         other = self.machine.program.kernel.instructions[at]
         self.machine.fault(kind, message, actor, Site(name, other.line, other.text, other.source))
 

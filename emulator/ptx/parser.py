@@ -1,5 +1,6 @@
 """Tokens to kernels: declarations, scopes, labels and instructions."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -54,7 +55,8 @@ class Parser(Reader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.target = ""
-        self.files: dict[str, str] = {}
+        # Their directives may come after the code that names them.
+        self.files: dict[str, str] = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.MULTILINE))
         self.variables: list[Variable] = []
         self.body = Body()
 
@@ -65,10 +67,8 @@ class Parser(Reader):
             word = self.take().text
             if word == ".target":
                 self.target = self.rest_of_line()[0].text
-            elif word in (".version", ".address_size"):
+            elif word in (".version", ".address_size") or word == ".file":
                 self.rest_of_line()
-            elif word == ".file":
-                self.file()
             elif word == ".section":
                 self.skip_braces()
             elif word == ".entry":
@@ -80,11 +80,6 @@ class Parser(Reader):
             elif word not in (".visible", ".extern", ".weak", ".common"):
                 raise EmulatorError(f"PTX line {self.tokens[self.at - 1].line}: unknown directive `{word}`")
         return tuple(kernels)
-
-    def file(self) -> None:
-        """.file NUMBER "PATH" ..."""
-        words = self.rest_of_line()
-        self.files[words[0].text] = words[1].text.strip('"')
 
     def skip_braces(self) -> None:
         """A debug section: from the next { to its }."""
