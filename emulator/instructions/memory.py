@@ -100,10 +100,12 @@ def load_lanes(warp: Any, mask: Any, addresses: Any, space: str, size: int, coun
     """What an ld gives: (lanes,), or (count, lanes); of addresses (n, lanes) the values (n, lanes)."""
     (active,) = lanes_of(mask, addresses)
     many = active.ndim > 1
+    lanes = np.arange(LANES) if mask is None else np.flatnonzero(mask)
     if many:
-        values = spread(mask, read(warp, space, active.reshape(-1), size, 1).reshape(active.shape))
+        lanes = np.tile(lanes, len(active))
+        values = spread(mask, read(warp, space, active.reshape(-1), size, 1, lanes).reshape(active.shape))
     else:
-        values = spread(mask, read(warp, space, active, size, count))
+        values = spread(mask, read(warp, space, active, size, count, lanes))
     if signed:
         values = values.view(np.int8 if size == 1 else np.int16).astype(np.int32).view(np.uint32)
     return values if many or count > 1 else values[0]
@@ -119,8 +121,8 @@ def store_wide(warp: Any, mask: Any, addresses: Any, values: Any, space: str) ->
     store_lanes(warp, mask, addresses, np.ascontiguousarray(values).view(np.uint64).reshape(LANES, 2).T, space, 8)
 
 
-def read(warp: Any, space: str, addresses: Any, size: int, count: int) -> Any:
-    """(count, lanes) values from any space."""
+def read(warp: Any, space: str, addresses: Any, size: int, count: int, lanes: Any = 0) -> Any:
+    """(count, addresses) values from any space. lanes: whose local memory each address is in."""
     at = window(addresses) if space == "generic" else WINDOWS.get(space, 0)
     if at == SHARED_WINDOW:
         parts = by_cta(warp, addresses)
@@ -137,7 +139,7 @@ def read(warp: Any, space: str, addresses: Any, size: int, count: int) -> Any:
     if index.max() + size > data.shape[-1]:
         raise KernelFault("out-of-bounds", f"an access at byte {int(index.max())} of {data.shape[-1]} bytes of {space} memory")
     places = index[..., None] + np.arange(size)
-    values = data[places] if data.ndim == 1 else data[np.arange(len(addresses))[None, :, None], places]
+    values = data[places] if data.ndim == 1 else data[np.broadcast_to(lanes, len(addresses))[None, :, None], places]
     return np.ascontiguousarray(values).view(f"u{size}")[..., 0]
 
 

@@ -77,6 +77,29 @@ def test_local_memory_belongs_to_a_lane():
     assert (out == 2 * np.arange(32) + 100).all()
 
 
+def test_local_memory_is_that_of_the_lane_also_when_some_lanes_read_several_words():
+    body = """
+    .local .align 8 .b8 depot[16];
+    mov.b64 %rd10, depot;
+    mov.u32 %r0, %laneid;
+    mul.wide.u32 %rd9, %r0, 4;
+    add.s64 %rd8, %rd0, %rd9;
+    st.local.b32 [%rd10+4], %r0;
+    add.s32 %r1, %r0, 100;
+    st.local.b32 [%rd10+8], %r1;
+    setp.lt.u32 %p1, %r0, 20;
+    @%p1 bra DONE;
+    ld.local.b32 %r2, [%rd10+4];
+    ld.local.b32 %r3, [%rd10+8];
+    add.s32 %r4, %r2, %r3;
+    st.global.b32 [%rd8], %r4;
+    DONE:
+    """
+    out = np.zeros(32, np.uint32)
+    run(body, out).check()
+    assert (out == np.where(np.arange(32) < 20, 0, 2 * np.arange(32) + 100)).all()
+
+
 def test_a_128_bit_register_keeps_its_halves():
     body = """
     .reg .b128 %q<2>;
