@@ -29,7 +29,7 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     module = emitted.module("forward")
     path = folder / module.file_name
     path.write_text(module.text, encoding="utf-8")
-    if sass and importlib.util.find_spec("nvidia.cu13") is None and not os.environ.get("CUDA_HOME"):
+    if sass and not has_disassembler():
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
         live = load_file(module, path)
@@ -40,6 +40,16 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
         raise InternalError("the kernel compiler gave no PTX or no cubin")
     registers, frame = read_resources(cubin)
     return Binary(emitted.manifest["name"], ptx, cubin, text, registers, frame, compiled)
+
+
+def has_disassembler() -> bool:
+    """Whether there is an nvdisasm for the compiler to call."""
+    if os.environ.get("CUDA_HOME"):
+        return True
+    try:
+        return importlib.util.find_spec("nvidia.cu13") is not None
+    except ModuleNotFoundError:  # there is no package `nvidia` at all
+        return False
 
 
 def load_file(module: Module, path: Path) -> ModuleType:

@@ -94,13 +94,22 @@ def show_count(counted: "Count | str", shape: CallShape) -> str:
 
 def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str) -> str:
     """The schedule's tables."""
-    from attnspec.cli.show import masked_prices
     from attnspec.lowering.schedule.show import show_schedule
 
     if isinstance(schedule, str):
         return f"{target} forward kernel\n  none: {schedule}"
     title = f"{target} forward kernel ({schedule.threads} threads); its backward kernel is not built yet"
     return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
+
+
+def masked_prices(analysed: "Analysed", schedule: "Schedule", target: str) -> Any:
+    """Prices of a step that needs the element mask; None where no tile does."""
+    from attnspec import stages
+    from attnspec.lowering.schedule.cost import price
+
+    if analysed.spec.mask is None:
+        return None
+    return price(schedule.dataflow, analysed, schedule.choices, stages.limits_of(target), masked=True)
 
 
 def as_dict(

@@ -15,7 +15,6 @@ from attnspec.cli.read_file import overrides, parse_file
 if TYPE_CHECKING:
     from attnspec.backends.emitted import Emitted
     from attnspec.lowering.analysis.analysed import Analysed
-    from attnspec.lowering.schedule.schedule import Schedule
 
 STAGES = ("tree", "spec", "analysed", "dataflow", "schedule", "emitted", "ptx", "sass")
 GPU_STAGES = ("dataflow", "schedule", "ptx", "sass")
@@ -89,12 +88,3 @@ def show_emitted(emitted: "Emitted") -> str:
     if len(emitted.modules) == 1:
         return emitted.modules[0].text
     return "\n".join(f"# {module.file_name}\n{module.text}" for module in emitted.modules)
-
-
-def masked_prices(analysed: "Analysed", schedule: "Schedule", target: str) -> Any:
-    """Prices of a step that needs the element mask; None where no tile does."""
-    from attnspec.lowering.schedule.cost import price
-
-    if analysed.spec.mask is None:
-        return None
-    return price(schedule.dataflow, analysed, schedule.choices, stages.limits_of(target), masked=True)

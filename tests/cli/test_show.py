@@ -1,4 +1,5 @@
 import pytest
+from attnspec.runtime import assemble
 
 from attnspec.language.load import read_spec
 from tests.cli.command import GOOD, Attnc
@@ -43,6 +44,16 @@ def test_the_reference_shows_both_modules(attnc: Attnc) -> None:
 def test_the_ptx_is_shown_and_nothing_is_left(attnc: Attnc) -> None:
     assert ".target sm_100a" in attnc("show", attnc.write(GOOD), "--stage", "ptx").out
     assert [path.name for path in attnc.folder.iterdir()] == ["small.attn"]
+
+
+def test_the_sass_is_shown(attnc: Attnc) -> None:
+    assert "MUFU.EX2" in attnc("show", attnc.write(GOOD), "--stage", "sass").out
+
+
+def test_a_missing_disassembler_is_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "has_disassembler", lambda: False)
+    done = attnc("show", attnc.write(GOOD), "--stage", "sass")
+    assert (done.code, "pip install nvidia-cuda-nvdisasm" in done.err) == (3, True)
 
 
 @pytest.mark.parametrize("stage", ["dataflow", "schedule", "ptx", "sass"])
