@@ -68,7 +68,8 @@ def extreme(name: str) -> Callable[[Instruction], Pure | None]:
         if "xorsign" in instruction.parts:
             return signed_extreme(instruction, function)
         three = len(instruction.operands) == 4
-        code = f"{function}({function}({{0}}, {{1}}), {{2}})" if three else f"{function}({{0}}, {{1}})"
+        code = f"A.extreme({function}, {{0}}, {{1}})"
+        code = f"A.extreme({function}, {code}, {{2}})" if three else code
         return finished(instruction, code, 3 if three else 2)
 
     return rule

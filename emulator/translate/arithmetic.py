@@ -228,6 +228,15 @@ def float_directed(x: Array, mode: str) -> Array:
     return directed(near, lost, mode)
 
 
+def extreme(function: Any, a: Array, b: Array) -> Array:
+    """One of numpy's minima and maxima, with -0 below +0 (PTX ISA, min and max)."""
+    result = function(a, b)
+    if result.dtype == F32 and not result.all():
+        joined = np.bitwise_and if function in (np.fmax, np.maximum) else np.bitwise_or
+        result = np.where((a == 0) & (b == 0), joined(a.view(U32), b.view(U32)).view(F32), result)
+    return result
+
+
 def signed_like(magnitude: Array, a: Array, b: Array) -> Array:
     """A magnitude with the sign of a product a * b."""
     sign = (a.view(U32) ^ b.view(U32)) & U32(0x80000000)
