@@ -9,7 +9,7 @@ from tests.emulator.silicon.test_answers import answers, run
 # Operations (rows of a probe) that differ, and why.
 KNOWN = {
     "f32_rounding": {13: "mul.rn.ftz", 22: "mul.rp.ftz: a result that rounds up to the smallest normal is flushed all the same"},
-    "f32_other": {row: "div.full and div.approx are computed by rcp" for row in (29, 30, 31, 32)},
+    "f32_other": dict.fromkeys((29, 30, 31, 32), "div.full and div.approx are computed by rcp"),
     "cvt_narrow": {27: "tf32.rna of a NaN loses its payload and becomes infinite"},
     "int64": dict.fromkeys((7, 16), "bfe.64 takes more than 8 bits of the position"),
     "halves": dict.fromkeys((11, 23, 24, 25), "tanh and ex2 of halves are not tabled"),
