@@ -39,10 +39,10 @@ demo: $(VENV)/installed
 	@echo "Read $(OUT)/forward.py; next: $(BIN)/attnc explain gemma2_local"
 
 test: lint
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-all: lint
-	@$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
 
 lint: $(VENV)/installed-for-tests
 	@$(BIN)/ruff check .
