@@ -229,7 +229,10 @@ class Detector(Observer):
     ) -> None:
         """Check an access against earlier ones, and note it."""
         tensor = isinstance(memory, TensorMemory)
-        strict = self.limits(agent, FENCED if not tensor else TENSOR if self.tensor_fences else ORDERED)
+        row = FENCED
+        if tensor:
+            row = TENSOR if self.tensor_fences and not self.reports.opcode(actor.at).startswith("tcgen05.dealloc") else ORDERED
+        strict = self.limits(agent, row)
         found = ledger.unordered_write(index, strict, bool(stamp & ATOMIC))
         if found is not None:
             self.reports.conflict(actor, agent, memory, write, True, found)

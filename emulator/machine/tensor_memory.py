@@ -46,6 +46,8 @@ class TensorMemory:
         """Give a range back, exactly as it was allocated."""
         if self.allocations.get(first) != columns:
             raise KernelFault("tensor-allocation", f"column {first}, {columns} columns: allocated are {self.allocations}")
+        if self.observer is not None:
+            self.observer.access(None, self, True, (slice(first, first + columns), slice(0, LANES)), 4)
         del self.allocations[first]
         self.owner[first : first + columns] = 0
 

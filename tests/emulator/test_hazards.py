@@ -141,6 +141,13 @@ def test_tensor_fences_are_asked_for_by_name_only():
     assert tensor(first, HAND_OVER, LOAD, checks="tensor-fences") == set()
 
 
+def test_columns_are_given_back_after_their_last_use():
+    body = TENSOR.replace("BODY", f"@%p2 bra B; @!%p3 bra B; {LOAD} tcgen05.wait::ld.sync.aligned; B:")
+    early = "".join(body.rsplit("bar.sync 0;", 1))
+    assert kinds(body, threads=160) == set()
+    assert kinds(early, threads=160) == {"race-tensor"}
+
+
 MBARRIER = """
     @%p1 mbarrier.init.shared.b64 [%r1], COUNT;
     fence.mbarrier_init.release.cluster;
