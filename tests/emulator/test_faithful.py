@@ -85,12 +85,12 @@ def test_cancellation_leaves_what_alignment_kept(kind):
             assert Fraction(float(got[n, m])) == one_sum(a[m], b[n], 0, Form(kind, kind))
 
 
-def sum_of(products: list[tuple[float, float]], held: float | None = None, form: Form = Form("bf16", "bf16")) -> float:
+def sum_of(products: list[tuple[float, float]], held: float | None = None) -> float:
     """One element."""
     a, b = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
     for k, (x, y) in enumerate(products):
         a[0, k], b[0, k] = x, y
-    return float(multiply(a, b, None if held is None else np.full((1, 1), held, np.float32), form)[0, 0])
+    return float(multiply(a, b, None if held is None else np.full((1, 1), held, np.float32), Form("bf16", "bf16"))[0, 0])
 
 
 def test_sums_are_cut_towards_zero():
