@@ -26,8 +26,13 @@ class Constant(click.ParamType):
 
 
 def number(text: str) -> int | float | str:
-    """An int or a float if the text is one."""
-    for kind in (int, float):
+    """An int or a float if the text is one as the language writes it: hexadecimal too, without underscores."""
+    kinds: tuple[Callable[[str], int | float], ...] = (
+        int,
+        lambda digits: int(digits, 16 if "x" in digits.lower() else 10),
+        float,
+    )
+    for kind in kinds if "_" not in text else ():
         try:
             return kind(text)
         except ValueError:

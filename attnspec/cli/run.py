@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnspec.runtime.compare import Row
 
 BATCH, LENGTH = 2, 300
+MOST_SEED = 2**63 - 1  # of torch's generators
 FORWARD_ONLY = "note: the backward kernel of sm100 is not built yet; the forward alone was run"
 MOST_SCORES = 2**27  # of one sequence: the oracle holds them all at once, in float64, several times
 
@@ -51,8 +52,8 @@ class Trial:
 @click.option("--target", type=click.Choice(TARGETS), help="What to run on.  [default: the reference, on the CPU]")
 @click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target's kernel without its GPU.")
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
-@click.option("--seed", type=click.IntRange(0), help="Draw the inputs from this seed.  [default: 0]")
-@click.option("--seeds", type=click.IntRange(1), help="Run so many draws, from seed 0 on.")
+@click.option("--seed", type=click.IntRange(0, MOST_SEED), help="Draw the inputs from this seed.  [default: 0]")
+@click.option("--seeds", type=click.IntRange(1, MOST_SEED), help="Run so many draws, from seed 0 on.")
 @click.option("--forward-only", is_flag=True, help="No gradients.")
 @constants_option
 @json_option

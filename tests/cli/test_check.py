@@ -63,6 +63,8 @@ def test_a_file_that_is_not_there_is_an_error_of_the_file(attnc: Attnc) -> None:
 def test_constants_are_overridden(attnc: Attnc) -> None:
     name = attnc.write(GOOD)
     assert attnc("check", name, "-D", "n=5", "--json").json["constants"] == {"n": 5}
+    assert attnc("check", name, "-D", "n=0x5", "--json").json["constants"] == {"n": 5}
+    assert attnc("check", name, "-D", "n=1_0").code == 2
     assert attnc("check", name, "-D", "n=4", "-D", "n=6", "--json").json["constants"] == {"n": 6}
 
 

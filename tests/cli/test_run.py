@@ -149,3 +149,7 @@ def test_a_bad_spec_is_exit_code_2(attnc: Attnc) -> None:
 
 def test_one_seed_or_several_but_not_both(attnc: Attnc) -> None:
     assert attnc("run", "causal", "--seed", "1", "--seeds", "2").code == 2
+
+
+def test_a_seed_beyond_what_generators_take_is_a_usage_error(attnc: Attnc) -> None:
+    assert attnc("run", "dense", "--seed", str(2**63)).code == 2

@@ -16,6 +16,7 @@ from tests.small_constants import SMALL, VARIANTS, path_of
 EMULATED = sorted(set(VARIANTS) - {"packed_varlen"})
 # Ragged tiles, empty rows under bottom-right masks, one key, a long row of key tiles; two work tiles or more each.
 SHAPES = [Shape(1, 2, 1, 300, 417), Shape(1, 2, 2, 4, 2), Shape(2, 1, 1, 1, 1), Shape(1, 2, 1, 130, 700)]
+MANY_HEADS = 8  # a group; variants with more take shorter sequences
 SEEDS = {"dense", "gemma2_local", "gpt_oss", "document_causal", "streaming_llm", "mla"}
 
 
@@ -31,8 +32,9 @@ def assert_right(attention: attnspec.Attention, shape: Shape, seed: int = 0) -> 
 @pytest.mark.parametrize("variant", EMULATED)
 def test_emulated_forward_agrees_with_the_oracle(variant: str) -> None:
     attention = emulated(variant)
+    many_heads = (attention.spec.group or 1) > MANY_HEADS
     for shape in SHAPES:
-        assert_right(attention, shape)
+        assert_right(attention, Shape(1, 1, 1, min(shape.len_q, 130), min(shape.len_kv, 200)) if many_heads else shape)
 
 
 @pytest.mark.slow
