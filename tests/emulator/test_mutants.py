@@ -1,0 +1,49 @@
+"""A synchronisation that is missing from the forward kernel is noticed, whatever the numbers say."""
+
+import re
+
+import pytest
+
+from tests.emulator.mutants import CHANGES, mutants
+from tests.emulator.mutate import CASES, Subject
+
+KINDS = [change.kind for change in CHANGES]
+# The first of these kinds that the sample runs; others need more seeds, or a call that takes longer.
+SAMPLE = ["wait passes at once", "arrive dropped", "commit dropped", "fence.proxy.async dropped", "wait::st dropped"]
+
+
+# Mutants that change nothing, by kind; docs/emulator.md has the reasons.
+REDUNDANT = {
+    "wait passes at once": 3,
+    "tcgen05.fence::before dropped": 2,
+    "tcgen05.fence::after dropped": 5,
+    "bar.warp.sync dropped": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def causal() -> Subject:
+    return Subject("causal")
+
+
+def test_the_kernel_as_it_is_gives_no_cause(causal):
+    for call in range(len(CASES)):
+        for seed in (None, 0, 1):
+            assert not causal.run(call, seed, None)[0].faults
+
+
+def test_mutants_of_every_kind_exist(causal):
+    assert set(KINDS) == {mutant.kind for mutant in mutants(causal.text)}
+
+
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_a_missing_synchronisation_is_noticed(causal, kind):
+    mutant = next(one for one in mutants(causal.text) if one.kind == kind and one.line in causal.lines)
+    assert causal.examine(mutant, (None,)).found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mutant_is_noticed_but_for_those_explained(causal, kind):
+    silent = [str(one) for one in causal.verdicts(f"^{re.escape(kind)} line") if not one.found]
+    assert len(silent) <= REDUNDANT.get(kind, 0), silent
