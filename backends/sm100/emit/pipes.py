@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnspec.backends.source import Source
-from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.schedule import Channel, Schedule
 
 
@@ -132,8 +132,18 @@ def _line(schedule: Schedule, group: list[Channel], barriers: _Barriers) -> Pipe
 
 
 def _full_fence(dataflow: Dataflow, channel: Channel) -> str:
-    """What stands between the producer's write and the consumer's read (rows of the library's fence table)."""
+    """What stands between the producer's write and the consumer's read (rows of the library's fence table).
+
+    Warps that go on to tensor memory need fences whatever the channel carries: it may also be the one that passes on what a
+    commit said of the tensor core's results there (`scale` does for O).
+    """
     consumer = dataflow.operation(channel.consumers[0])
+    carried = _carried_fence(dataflow, channel, consumer)
+    by_threads = channel.full.engine == consumer.engine == "threads"
+    return carried or ("tensor_order" if by_threads and _is_in_tensor(dataflow, consumer) else "")
+
+
+def _carried_fence(dataflow: Dataflow, channel: Channel, consumer: Operation) -> str:
     if channel.full.engine == "tensor":
         return "tensor_result" if consumer.engine == "threads" else ""
     if channel.full.engine == "tma" or channel.buffer is None:
@@ -142,6 +152,12 @@ def _full_fence(dataflow: Dataflow, channel: Channel) -> str:
     if space == "tensor":
         return "tensor_store"
     return "shared_async" if space == "shared" and consumer.engine != "threads" else ""
+
+
+def _is_in_tensor(dataflow: Dataflow, operation: Operation) -> bool:
+    """Whether an operation reads or writes tensor memory."""
+    touched = {value.buffer for value in dataflow.values if operation.name in (value.producer, value.consumer)}
+    return any(buffer.space == "tensor" for buffer in dataflow.buffers if buffer.name in touched)
 
 
 def _empty_fence(dataflow: Dataflow, channel: Channel) -> str:

@@ -5,6 +5,7 @@ tcgen05 and the async proxy).
 |----------------|------------------------------------------------|-----------------------------|
 | tensor_store   | wait::st, fence::before_thread_sync            | fence::after_thread_sync    |
 | tensor_load    | wait::ld, fence::before_thread_sync            | fence::after_thread_sync    |
+| tensor_order   | fence::before_thread_sync                      | fence::after_thread_sync    |
 | shared_async   | fence.proxy.async (generic write, async read)  | nothing                     |
 | tensor_result  | nothing (commit orders it)                     | fence::after_thread_sync    |
 """
@@ -20,7 +21,7 @@ Moment = Literal["before_signal", "after_wait"]
 def fence(moment: Moment, kind: str) -> None:
     """The fences of one row of the table at one moment; nothing for kind ""."""
     if moment == "after_wait":
-        if kind in ("tensor_store", "tensor_load", "tensor_result"):
+        if kind in ("tensor_store", "tensor_load", "tensor_order", "tensor_result"):
             ptx("tcgen05.fence::after_thread_sync;")
         return
     if kind == "tensor_store":
@@ -28,6 +29,8 @@ def fence(moment: Moment, kind: str) -> None:
         ptx("tcgen05.fence::before_thread_sync;")
     elif kind == "tensor_load":
         ptx("tcgen05.wait::ld.sync.aligned;")
+        ptx("tcgen05.fence::before_thread_sync;")
+    elif kind == "tensor_order":
         ptx("tcgen05.fence::before_thread_sync;")
     elif kind == "shared_async":
         cute.arch.fence_proxy("async.shared", space="cta")
