@@ -16,7 +16,7 @@ SAMPLE = ["wait passes at once", "arrive dropped", "commit dropped", "fence.prox
 REDUNDANT = {
     "wait passes at once": 3,
     "tcgen05.fence::before dropped": 3,
-    "tcgen05.fence::after dropped": 9,
+    "tcgen05.fence::after dropped": 7,
     "bar.warp.sync dropped": 2,
 }
 
