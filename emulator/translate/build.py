@@ -46,10 +46,11 @@ class Built:
 
 
 class Builder:
-    """Reads the instructions of one block in order."""
+    """Reads the instructions of one block in order. written: registers that some instruction of the kernel may write."""
 
-    def __init__(self, rule_of: Callable[[Instruction], Rule]) -> None:
+    def __init__(self, rule_of: Callable[[Instruction], Rule], written: frozenset[int]) -> None:
         self.rule_of = rule_of
+        self.written = written
         self.built = Built()
         self.at = 0
 
@@ -122,8 +123,11 @@ class Builder:
         return self.compute("{0} + {1}", ((value, type), (Constant(bits, offset % (1 << bits)), type)), type)
 
     def pack(self, instruction: Instruction, items: tuple[Operand, ...], bits: int) -> Value:
-        """{a, b}: the first is the lowest."""
+        """{a, b}: the first is the lowest. Padding, a register that nothing in the kernel writes, is all ones: LLVM pads so what
+        it packs (`mov.b32 %r1, {%rs1, %rs2}` before a store of one byte)."""
         if len(items) == 1:
+            if isinstance(items[0], Register) and items[0].index not in self.written:
+                return Constant(bits, (1 << bits) - 1)
             return self.read(instruction, items[0], f"u{bits}")
         half = len(items) // 2
         low = self.pack(instruction, items[:half], bits // 2)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.lookup import begins_block, rule_of
-from attnspec.emulator.instructions.rule import BLOCKED, DTYPES
+from attnspec.emulator.instructions.rule import BLOCKED, DTYPES, items_of
 from attnspec.emulator.machine.warp import LEFT
 from attnspec.emulator.numerics import approximations
 from attnspec.emulator.ptx.flow import Block, blocks
-from attnspec.emulator.ptx.operands import Kernel
+from attnspec.emulator.ptx.operands import Kernel, Register, Two
 from attnspec.emulator.ptx.parser import parse
 from attnspec.emulator.translate import arithmetic, bits, half, narrow
 from attnspec.emulator.translate.build import Builder, Built
@@ -116,10 +116,21 @@ def programs(text: str) -> dict[str, Program]:
     return _programs(hashlib.sha256(text.encode()).hexdigest(), text)
 
 
+def written(kernel: Kernel) -> frozenset[int]:
+    """Registers that some instruction may write: those of first operands, be they targets or not."""
+    found: set[int] = set()
+    for instruction in kernel.instructions:
+        for operand in instruction.operands[:1]:
+            first = (operand.first, operand.second) if isinstance(operand, Two) else items_of(operand)
+            found.update(item.index for item in first if isinstance(item, Register))
+    return frozenset(found)
+
+
 def program_of(kernel: Kernel) -> Program:
     """Check that every instruction is known, cut the kernel into blocks, find the registers that cross them."""
     cut = blocks(kernel, begins_block)
-    built = tuple(Builder(rule_of).block(kernel.instructions[block.first : block.last], block.first) for block in cut)
+    targets = written(kernel)
+    built = tuple(Builder(rule_of, targets).block(kernel.instructions[block.first : block.last], block.first) for block in cut)
     exposed = tuple(frozenset(each.exposed) for each in built)
     kept = frozenset().union(*exposed)
     namespace: dict[str, Any] = {f"T_{name}": dtype for name, dtype in DTYPES.items()}

@@ -184,3 +184,11 @@ def test_registers_are_a_pool():
     assert grows_only.kind == "deadlock" and "registers for setmaxnreg.inc" in grows_only.message
     for seed in (None, 0, 1):
         assert run(wait.format("", "setmaxnreg.dec.sync.aligned.u32 96;"), threads=512, seed=seed).ok
+
+
+def test_a_packed_register_that_nothing_writes_is_padding():
+    out = np.zeros(32, np.uint8)
+    body = "mov.u32 %r0, %laneid; cvt.u64.u32 %rd8, %r0; add.s64 %rd9, %rd0, %rd8; cvt.u16.u32 %h1, %r0;"
+    body += "mov.b32 %r1, {%h1, %h9}; st.global.b8 [%rd9], %r1;"
+    run(body, out).check()
+    assert (out == np.arange(32)).all()
