@@ -3,13 +3,11 @@
 from typing import Literal
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward import draw_backward
 from attnspec.lowering.dataflow.forward import draw_forward
 from attnspec.lowering.dataflow.graph import Dataflow
-from attnspec.lowering.schedule.refusal import Unsupported
 
 
 def draw(analysed: Analysed, direction: Literal["forward", "backward"]) -> Dataflow:
-    """The graph of one kernel of the variant. Raises `Unsupported` for a kernel that is not drawn yet."""
-    if direction == "backward":
-        raise Unsupported(f"attention {analysed.spec.name}", "its backward kernel is not drawn yet, only the forward")
-    return draw_forward(analysed)
+    """The graph of one kernel of the variant."""
+    return draw_forward(analysed) if direction == "forward" else draw_backward(analysed)

@@ -110,9 +110,15 @@ class _Wiring:
         return Arrivals(len(self.role(consumer).warps), "threads")
 
     def drop_implied(self, channels: list[Channel]) -> list[Channel]:
-        """Without the channels whose order the others give already."""
+        """Without the channels whose order the others give already.
+
+        A buffer keeps a channel all the same: what is known to be written need not be known to be read before it is rewritten.
+        """
         order = Order(self.dataflow, self.roles, channels, self.trips, empties=False)
         needed = {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
+        kept = {channel.buffer for channel in channels if _sort(channel.name) in needed}
+        alone = [channel for channel in channels if channel.buffer is not None and channel.buffer not in kept]
+        needed |= {_sort(channel.name) for channel in alone}
         return [channel for channel in channels if _sort(channel.name) in needed]
 
     def join_rings(self, channels: list[Channel]) -> list[Channel]:

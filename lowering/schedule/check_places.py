@@ -51,8 +51,8 @@ def _check_depths(draft: Draft) -> None:
 
 
 def _check_apart(left: Placement, right: Placement) -> None:
-    """Copies of two buffers may share bytes or columns only where one says that it overlays the other."""
-    if left.space != right.space or left.overlays == right.buffer or right.overlays == left.buffer:
+    """Copies of two buffers may share bytes or columns only where one says that it overlays the other, or both a third."""
+    if left.space != right.space or {left.buffer, left.overlays} & {right.buffer, right.overlays} - {None}:
         return
     for one in range(left.depth):
         for other in range(right.depth):

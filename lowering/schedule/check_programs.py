@@ -42,7 +42,7 @@ def _check_warps(draft: Draft, limits: Limits) -> None:
     if warps != list(range(draft.threads // 32)) or draft.threads % 32 or draft.threads > limits.threads:
         raise ScheduleError("role-warps", f"warps {warps} are not those of {draft.threads} threads, each once")
     for role in draft.roles:
-        if _touches_tensor_memory(draft, role) and (len(role.warps) != WARPGROUP or role.warps[0] % WARPGROUP):
+        if _touches_tensor_memory(draft, role) and (len(role.warps) % WARPGROUP or role.warps[0] % WARPGROUP):
             reason = f"{role.name} reads tensor memory, whose lanes 32w .. 32w + 31 only warp w of a warpgroup reaches"
             raise ScheduleError("role-warps", f"{reason}, but it has warps {role.warps}")
         if list(role.warps) != list(range(role.warps[0], role.warps[0] + len(role.warps))):

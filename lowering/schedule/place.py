@@ -8,9 +8,11 @@ from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.make_choices import make_choices
 from attnspec.lowering.schedule.place_buffers import place_buffers
+from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
 from attnspec.lowering.schedule.schedule import Channel, Draft, Placement, Schedule
 from attnspec.lowering.schedule.search import order_programs
+from attnspec.lowering.schedule.set_backward_depths import set_backward_depths
 from attnspec.lowering.schedule.set_depths import set_depths
 from attnspec.lowering.schedule.split_registers import split_registers
 from attnspec.lowering.schedule.verify import verify
@@ -19,6 +21,8 @@ from attnspec.lowering.schedule.verify import verify
 def place(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Schedule:
     """Schedule a graph onto a chip. Raises `Unsupported` for what the chip cannot run, with the statement that asks for it."""
     refuse_unsupported(analysed, limits)
+    if dataflow.direction == "backward":
+        refuse_backward(analysed, limits)
     made = draft(dataflow, analysed, limits)
     return verify(made, limits, price(dataflow, analysed, made.choices, limits))
 
@@ -28,7 +32,8 @@ def draft(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Draft:
     spec = analysed.spec
     statement = f"head_dim {spec.head_dim}" + (f", {spec.head_dim_v}" if spec.head_dim_v != spec.head_dim else "")
     roles = order_programs(dataflow, assign_roles(dataflow))
-    depths = set_depths(dataflow, limits, statement)
+    find_depths = set_depths if dataflow.direction == "forward" else set_backward_depths
+    depths = find_depths(dataflow, limits, statement)
     channels = add_barriers(dataflow, roles, depths)
     placements = place_buffers(dataflow, depths, limits, statement)
     return Draft(

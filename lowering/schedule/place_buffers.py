@@ -6,7 +6,12 @@ from attnspec.lowering.schedule.refusal import Unsupported
 from attnspec.lowering.schedule.schedule import Placement
 
 TILE_ALIGNMENT = 1024  # of a tile with 128-byte swizzle: its pattern repeats every eight rows
-OVERLAYS = {"p": ("s", 64)}  # P lies over the upper half of its own scores (FA4), which are in registers by then
+# P lies over the upper half of its own scores (FA4), which are in registers by then. In the backward P^T and dS^T take the
+# columns of S^T and dP^T, each warpgroup in its own half; dQ follows dS^T where it finds no columns of its own.
+OVERLAYS = {
+    "forward": {"p": ("s", 64)},
+    "backward": {"p": ("s", 0), "ds": ("dp", 0), "dq": ("dp", 0)},
+}
 
 
 def place_buffers(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> tuple[Placement, ...]:
@@ -28,13 +33,13 @@ def _shared(dataflow: Dataflow, depths: dict[str, int]) -> list[Placement]:
 
 def _tensor(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> list[Placement]:
     placements: dict[str, Placement] = {}
-    column = 0
+    column, overlays = 0, OVERLAYS[dataflow.direction]
     for buffer in dataflow.buffers:
         if buffer.space != "tensor":
             continue
         depth = depths[buffer.name]
-        if buffer.name in OVERLAYS:
-            under, shift = OVERLAYS[buffer.name]
+        if buffer.name in overlays and not (buffer.name == "dq" and column + buffer.size <= limits.tensor_columns):
+            under, shift = overlays[buffer.name]
             base = placements[under]
             at = base.offset + shift
             placements[buffer.name] = Placement(buffer.name, "tensor", at, buffer.size, depth, under, base.size)

@@ -28,12 +28,22 @@ PUBLISHED = {
     "load": Sequence((("load_q[0]", 0), ("load_k", 0), ("load_q[1]", 0), ("load_v", 0)), by_query_tile=False),
     "epilogue": Sequence((("store_o", 0),)),
     "idle": Sequence(()),
+    # The backward (FA4): the products that need dS of step j - 1 stand between S and dP of step j, while that S is exponentiated.
+    "compute": Sequence(tuple((kind, 0) for kind in ("load_s", "score", "mask", "exp", "load_dp", "ds", "share_ds"))),
+    "reduce": Sequence((*((f"drain_dq_{at}", 0) for at in range(16)), ("store_dv", 0), ("store_dk", 0))),
+    "store": Sequence(tuple((f"reduce_dq_{at}", 0) for at in range(16))),
+}
+BACKWARD = {
+    **PUBLISHED,
+    "mma": Sequence((("mma_s", 0), ("mma_dk", 1), ("mma_dq", 1), ("mma_dp", 0), ("mma_dv", 0))),
+    "load": Sequence(tuple((name, 0) for name in ("load_k", "load_q", "load_rows", "load_v", "load_do"))),
 }
 
 
-def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Sequence] = PUBLISHED) -> tuple[Role, ...]:
+def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Sequence] | None = None) -> tuple[Role, ...]:
     """Roles with their operations in the published order; what the order does not name comes as soon as its inputs are there."""
-    return tuple(replace(role, program=_program(dataflow, role, published[role.kind])) for role in roles)
+    orders = published or (PUBLISHED if dataflow.direction == "forward" else BACKWARD)
+    return tuple(replace(role, program=_program(dataflow, role, orders[role.kind])) for role in roles)
 
 
 def _program(dataflow: Dataflow, role: Role, order: Sequence) -> tuple[ProgramStep, ...]:

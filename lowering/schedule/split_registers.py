@@ -16,7 +16,7 @@ def split_registers(dataflow: Dataflow, roles: tuple[Role, ...], limits: Limits)
     """Roles with registers: the least that the others live on, and all the rest to the softmax, which holds whole rows."""
     pool = limits.registers // (32 * WARPGROUP)  # for each thread position of a warpgroup
     groups = {warp // WARPGROUP for role in roles for warp in role.warps}
-    holders = {role.warps[0] // WARPGROUP for role in roles if role.kind == "softmax"}
+    holders = {warp // WARPGROUP for role in roles for warp in role.warps if role.kind in ("softmax", "compute")}
     fixed = {group: max(_least(role) for role in roles if group in _groups(role)) for group in groups - holders}
     share = (pool - sum(fixed.values())) // max(1, len(holders)) // UNIT * UNIT
     most = limits.thread_registers[1]

@@ -103,8 +103,3 @@ def test_varlen_is_refused_with_what_it_would_overwrite() -> None:
     with pytest.raises(Unsupported, match="overwrites rows of the next") as refusal:
         place(draw(variant, "forward"), variant, LIMITS)
     assert refusal.value.statement == "varlen"
-
-
-def test_backward_is_refused_for_now() -> None:
-    with pytest.raises(Unsupported, match="backward"):
-        draw(analysed(), "backward")

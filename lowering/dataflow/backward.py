@@ -1,0 +1,149 @@
+"""The backward graph: dV = P^T dO, dK = dS^T Q, dQ = dS K for a key tile that stays while query tiles stream past it.
+
+Scores are made again, transposed: keys are rows, so P^T and dS^T are what the products of dV and dK take from tensor memory, and
+dS goes to shared memory for dQ alone (FA4, backward). The rows' log-sum-exp and delta come from a pass of their own before it,
+and dQ is added up in global memory, converted by a pass after it.
+"""
+
+from itertools import pairwise
+
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.forward import ELEMENT_BYTES, SWIZZLE_ELEMENTS, TILE_KV, TILE_Q, padded
+from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
+
+from attnspec.language.expr import Name
+
+PLANES = 2  # numbers a row brings: its log-sum-exp and delta
+CHUNK = 32  # columns of dQ that go to global memory at a time, f32
+TENSOR_COLUMNS = 512  # of a multiprocessor: where dQ finds no columns of its own it takes those of dP
+
+
+def draw_backward(analysed: Analysed) -> Dataflow:
+    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
+    return Dataflow(
+        direction="backward",
+        tile_q=TILE_Q,
+        tile_kv=TILE_KV,
+        query_tiles=1,
+        operations=tuple(_operations(analysed)),
+        buffers=_buffers(analysed),
+        values=tuple(_values(analysed)),
+    )
+
+
+def chunk_columns(analysed: Analysed) -> int:
+    """Columns of dQ moved at a time: 32, or 16 where the head dimension is no multiple of that."""
+    return CHUNK if _width(analysed) % CHUNK == 0 else CHUNK // 2
+
+
+def has_own_columns(analysed: Analysed) -> bool:
+    """Whether dQ fits into tensor memory beside S, dP, dV and dK."""
+    return 2 * TILE_Q + 2 * _width(analysed) + padded(analysed.spec.head_dim_v, 16) <= TENSOR_COLUMNS
+
+
+def _width(analysed: Analysed) -> int:
+    return padded(analysed.spec.head_dim, 16)
+
+
+def _chunks(analysed: Analysed) -> range:
+    return range(_width(analysed) // chunk_columns(analysed))
+
+
+def _chain(analysed: Analysed) -> list[Operation]:
+    """What happens to a tile of scores in registers, in order."""
+    spec = analysed.spec
+    chain = [Operation("load_s", "threads", "step")]
+    if spec.score != Name("score", "float"):
+        chain.append(Operation("score", "threads", "step", note="score of the file"))
+    note = "positions past the lengths" if spec.mask is None else "mask of the file, and positions past the lengths"
+    return [*chain, Operation("mask", "threads", "step", note=note), Operation("exp", "threads", "step")]
+
+
+def _operations(analysed: Analysed) -> list[Operation]:
+    chunks = _chunks(analysed)
+    return [
+        Operation("load_k", "tma", "tile"),
+        Operation("load_v", "tma", "tile"),
+        Operation("load_q", "tma", "step"),
+        Operation("load_rows", "tma", "step", note="log-sum-exp and delta"),
+        Operation("load_do", "tma", "step"),
+        Operation("mma_s", "tensor", "step"),
+        *_chain(analysed),
+        Operation("mma_dp", "tensor", "step"),
+        Operation("load_dp", "threads", "step"),
+        Operation("ds", "threads", "step", note="P (dP - delta), times the score's derivative"),
+        Operation("share_ds", "threads", "step"),
+        Operation("mma_dv", "tensor", "step"),
+        Operation("mma_dk", "tensor", "step"),
+        Operation("mma_dq", "tensor", "step"),
+        *(Operation(f"drain_dq_{at}", "threads", "step") for at in chunks),
+        *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
+        Operation("store_dv", "threads", "tile"),
+        Operation("store_dk", "threads", "tile"),
+    ]
+
+
+def _tile_bytes(width: int) -> int:
+    return TILE_Q * padded(width, SWIZZLE_ELEMENTS) * ELEMENT_BYTES
+
+
+def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+    spec = analysed.spec
+    return (
+        Buffer("k", "shared", _tile_bytes(spec.head_dim)),
+        Buffer("v", "shared", _tile_bytes(spec.head_dim_v)),
+        Buffer("q", "shared", _tile_bytes(spec.head_dim)),
+        Buffer("do", "shared", _tile_bytes(spec.head_dim_v)),
+        Buffer("ds_out", "shared", TILE_Q * TILE_KV * ELEMENT_BYTES),
+        Buffer("dq_out", "shared", TILE_Q * chunk_columns(analysed) * 4),
+        Buffer("rows", "shared", PLANES * TILE_Q * 4),
+        Buffer("s", "tensor", TILE_Q),
+        Buffer("p", "tensor", TILE_Q),
+        Buffer("dv", "tensor", padded(spec.head_dim_v, 16)),
+        Buffer("dp", "tensor", TILE_Q),
+        Buffer("ds", "tensor", TILE_Q),
+        Buffer("dk", "tensor", _width(analysed)),
+        Buffer("dq", "tensor", _width(analysed)),
+        Buffer("scores", "register", 4 * TILE_Q),
+    )
+
+
+def _values(analysed: Analysed) -> list[Value]:
+    chain = [operation.name for operation in _chain(analysed)]
+    return [
+        *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq")),
+        Value("load_v", "mma_dp", "v", name="v"),
+        *(Value("load_q", reader, "q", name="q") for reader in ("mma_s", "mma_dk")),
+        *(Value("load_do", reader, "do", name="do") for reader in ("mma_dp", "mma_dv")),
+        *(Value("load_rows", reader, "rows", name="rows") for reader in ("exp", "ds")),
+        Value("mma_s", "load_s", "s", name="s"),
+        *(Value(before, after, "scores") for before, after in pairwise(chain)),
+        Value("exp", "mma_dv", "p", name="p"),
+        Value("mma_dp", "load_dp", "dp", name="dp"),
+        *(Value(before, "ds", "scores") for before in ("exp", "load_dp")),
+        Value("ds", "share_ds", "scores"),
+        Value("ds", "mma_dk", "ds", name="ds"),
+        Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
+        *_accumulators(),
+        *_query_gradient(analysed),
+    ]
+
+
+def _accumulators() -> list[Value]:
+    """dV and dK: summed over the steps of a work tile, stored at its end."""
+    return [
+        *(Value(f"mma_{name}", f"mma_{name}", name, distance=1, name=f"{name}_sum") for name in ("dv", "dk")),
+        *(Value(f"mma_{name}", f"store_{name}", name, name=name) for name in ("dv", "dk")),
+    ]
+
+
+def _query_gradient(analysed: Analysed) -> list[Value]:
+    """dQ of a step: from tensor memory through registers and shared memory into the sum in global memory."""
+    chunks = _chunks(analysed)
+    values = [
+        *(Value("mma_dq", f"drain_dq_{at}", "dq", name="dq") for at in chunks),
+        *(Value(f"drain_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks),
+    ]
+    if not has_own_columns(analysed):  # the next dP overwrites dQ: what is in its columns must have been read
+        values.append(Value(f"drain_dq_{chunks[-1]}", "mma_dp", None, distance=1, name="drained"))
+    return values

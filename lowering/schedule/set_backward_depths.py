@@ -1,0 +1,28 @@
+"""How many copies of each buffer of the backward: what shared memory has left goes to streams and hand-overs."""
+
+from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.refusal import Unsupported
+from attnspec.lowering.schedule.set_depths import BARRIER_BYTES
+
+# In this order, one copy more each while there is room. Q stays a step longer than dO, until dK has read it; with two slots for
+# dQ one is filled while the other is added to global memory.
+URGENT = ("rows", "q", "dq_out", "do", "rows", "q", "do", "rows", "q")
+
+
+def set_backward_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, int]:
+    """Copies of each shared and tensor buffer. Raises `Unsupported` naming the statement if one of each does not fit."""
+    depths = {buffer.name: 1 for buffer in dataflow.buffers if buffer.space != "register"}
+    sizes = {buffer.name: buffer.size for buffer in dataflow.buffers if buffer.space == "shared"}
+    left = limits.shared_bytes - BARRIER_BYTES - sum(sizes.values())
+    if left < sizes["rows"] + sizes["q"]:
+        needed = limits.shared_bytes - left + sizes["rows"] + sizes["q"]
+        reason = (
+            f"the backward's tiles need {needed} bytes of shared memory, a block of {limits.target} has {limits.shared_bytes}"
+        )
+        raise Unsupported(statement, reason)
+    for name in URGENT:
+        if sizes[name] <= left:
+            depths[name] += 1
+            left -= sizes[name]
+    return depths
