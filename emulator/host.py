@@ -4,12 +4,12 @@ The compiled function's host module is put into a fresh execution engine whose C
 one device would, and record each launch. The kernel parameters come from the genuine host code, finished TMA descriptors too.
 Found in nvidia-cutlass-dsl 4.8.1 (EMULATOR section 2): the host module's undefined symbols; the launch configuration
 `{u32 grid[3]; u32 block[3]; u64 shared; void* stream; attribute* attributes; u32 count}`, attributes of 72 bytes
-`{u32 id; u32 pad; u8 value[64]}`; a tensor argument as `{pointer, {dynamic sizes, dynamic strides}}`.
+`{u32 id; u32 pad; u8 value[64]}`. With --enable-tvm-ffi the module has another function, `__tvm_ffi_NAME`, which checks arguments
+and calls the same host function; then that one is called, through the package tvm_ffi.
 """
 
 import ctypes
 import importlib.metadata
-import re
 import struct
 import weakref
 from collections.abc import Sequence
@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnspec.emulator.errors import EmulatorError
+from attnspec.emulator.host_arguments import INT, POINTER, argument_types, cells_of
 
 PACKAGE, VERSION = "nvidia-cutlass-dsl", "4.8.1"
 CLUSTER_ATTRIBUTE = 4
 ATTRIBUTE_BYTES = 72
 SHARED_BYTES_OF_DEVICE = 232448  # cudaDevAttrMaxSharedMemoryPerBlockOptin (97) of sm_90 and sm_100
 HANDLE = 0x5EED
-POINTER = ctypes.c_void_p
-INT = ctypes.c_int32
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,11 @@ class Recorder:
             "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": (self.occupancy, [POINTER, POINTER, INT, ctypes.c_int64]),
             "_cudaLaunchKernelEx": (self.launch, [POINTER, POINTER, POINTER]),
             "_cudaLaunchKernel": (self.refuse, [POINTER] + 6 * [INT] + [POINTER, ctypes.c_int64, POINTER]),
+            "cuda_dialect_init_library_once": (self.agree, 4 * [POINTER]),
+            "cuda_dialect_unload_library_once": (self.agree, [POINTER]),
+            "cuda_dialect_get_error_name": (self.agree, [INT]),
+            "CuteDSLRT_TVMFFISetRaisedCudaError": (self.cuda_error, [POINTER, INT]),
+            "CuteDSLRT_TVMFFISetRaisedCudaLaunchError": (self.cuda_error, [POINTER, INT]),
         }
         return {name: ctypes.CFUNCTYPE(INT, *types)(self.guarded(call)) for name, (call, types) in signatures.items()}
 
@@ -101,6 +105,10 @@ class Recorder:
     def occupancy(self, result: int, *_: Any) -> None:
         """cudaOccupancyMaxActiveBlocksPerMultiprocessor"""
         INT.from_address(result).value = 1
+
+    def cuda_error(self, _: int, status: int) -> None:
+        """The host function of a kernel for TVM-FFI met a CUDA error."""
+        raise EmulatorError(f"the host function gives CUDA error {status}")
 
     def agree(self, *_: Any) -> None:
         """A setting that changes nothing here."""
@@ -144,12 +152,14 @@ def ptx_of(compiled: Any) -> str:
 
 @dataclass(eq=False)
 class Host:
-    """A compiled function's host module in an engine of ours. types: LLVM types of its arguments; keep: what the engine calls."""
+    """A compiled function's host module in an engine of ours. types: LLVM types of its arguments; keep: what the engine calls.
+    foreign: the function for TVM-FFI, if it has one."""
 
     engine: Any
     recorder: Recorder
     types: list[str]
     keep: dict[str, Any]
+    foreign: Any = None
 
 
 _hosts: "weakref.WeakKeyDictionary[Any, Host]" = weakref.WeakKeyDictionary()
@@ -163,32 +173,49 @@ def host_of(compiled: Any, sizes: dict[str, tuple[int, ...]]) -> Host:
     if found is not None:
         return found
     if getattr(compiled, "ir_module", None) is None:
-        raise EmulatorError("the function has no host module: it was loaded from a file, or compiled with --enable-tvm-ffi")
+        raise EmulatorError("the function has no host module: it was loaded from a file; compile it in this process")
+    text = str(compiled.ir_module)
     recorder = Recorder(sizes)
     engine = ExecutionEngine(compiled.ir_module, opt_level=0, shared_libs=[])
     symbols = recorder.symbols()
-    for name, callback in symbols.items():
-        engine.raw_register_runtime(name, ctypes.cast(callback, POINTER))
+    entry = f"__tvm_ffi_{compiled.function_name}"
+    addresses = {name: ctypes.cast(callback, POINTER) for name, callback in symbols.items()}
+    if f"@{entry}(" in text:
+        from attnspec.emulator.tvm_ffi_host import addresses_of_library
+
+        addresses |= addresses_of_library()
+    for name, address in addresses.items():
+        engine.raw_register_runtime(name, address)
     library, device, status = POINTER(), INT(0), INT(0)
     to_library = ctypes.pointer(library)
     call(engine, "cuda_init", [ctypes.pointer(to_library), ctypes.pointer(status)])
     call(engine, "cuda_load_to_device", [ctypes.pointer(to_library), ctypes.pointer(device), ctypes.pointer(status)])
-    types = argument_types(str(compiled.ir_module), compiled.function_name)
-    found = _hosts[compiled] = Host(engine, recorder, types, symbols)
+    found = Host(engine, recorder, argument_types(text, compiled.function_name), symbols)
+    if f"@{entry}(" in text:
+        from attnspec.emulator.tvm_ffi_host import function_of
+
+        found.foreign = function_of(lambda cells: call(engine, entry, cells))
+    _hosts[compiled] = found
     return found
 
 
 def record(compiled: Any, arguments: Sequence[Any], sizes: dict[str, tuple[int, ...]]) -> list[Recorded]:
     """Run the host function of a compiled one and give the launches it makes.
 
-    arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves.
+    arguments: torch CPU tensors, numbers, None for the stream, or DSL values that marshal themselves; of a function for TVM-FFI
+    what it takes.
     """
     require_version()
     host = host_of(compiled, sizes)
     recorder, status = host.recorder, INT(0)
-    recorder.launches, recorder.error = [], None
-    cells = cells_of(host.types, arguments)
-    call(host.engine, f"_mlir_ciface_{compiled.function_name}", [*cells, ctypes.pointer(status)])
+    recorder.launches, recorder.error, recorder.sizes = [], None, sizes
+    if host.foreign is not None:
+        from attnspec.emulator.tvm_ffi_host import run
+
+        run(host.foreign, arguments, recorder)
+    else:
+        cells = cells_of(host.types, arguments)
+        call(host.engine, f"_mlir_ciface_{compiled.function_name}", [*cells, ctypes.pointer(status)])
     if recorder.error is not None:
         raise recorder.error
     if status.value:
@@ -203,66 +230,3 @@ def call(engine: Any, name: str, cells: Sequence[Any]) -> None:
         raise EmulatorError(f"the host module has no function {name}")
     packed = (POINTER * len(cells))(*(ctypes.cast(cell, POINTER) for cell in cells))
     ctypes.CFUNCTYPE(None, POINTER)(address)(packed)
-
-
-def cells_of(types: list[str], arguments: Sequence[Any]) -> list[Any]:
-    """A pointer to each argument in the form that the host function's signature asks for."""
-    given = list(arguments) + [None] * (len(types) - len(arguments))
-    if len(given) != len(types):
-        raise EmulatorError(f"{len(arguments)} arguments given, the compiled function takes {len(types)}")
-    return [cell_of(value, type, position) for position, (value, type) in enumerate(zip(given, types, strict=True))]
-
-
-def argument_types(module: str, name: str) -> list[str]:
-    """LLVM types of a function's arguments, from the text of the host module."""
-    start = module.index(f"llvm.func @_mlir_ciface_{name}(") + len(f"llvm.func @_mlir_ciface_{name}(")
-    depth, end = 1, start
-    while depth:
-        depth += {"(": 1, ")": -1}.get(module[end], 0)
-        end += 1
-    pieces = re.split(r"%arg\d+: ", module[start : end - 1])[1:]
-    return [piece.strip().rstrip(",") for piece in pieces]
-
-
-def cell_of(value: Any, type: str, position: int) -> Any:
-    """One argument's memory."""
-    if hasattr(value, "__c_pointers__"):
-        return POINTER(value.__c_pointers__()[0])
-    if type.startswith("!llvm.struct<(ptr"):
-        return tensor_cell(value, type, position)
-    if type == "!llvm.ptr":
-        return ctypes.pointer(POINTER(0 if value is None else int(value)))
-    kinds = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": INT, "i64": ctypes.c_int64}
-    kinds |= {"f32": ctypes.c_float, "f64": ctypes.c_double}
-    if type not in kinds or value is None:
-        raise EmulatorError(f"argument {position}: {value!r} for a host argument of type {type}")
-    return ctypes.pointer(kinds[type](value))
-
-
-def tensor_cell(tensor: Any, type: str, position: int) -> Any:
-    """`{pointer, {sizes, strides}}` of those that are dynamic: of fewer than all, the leading ones, as the last axis is the one
-    that a kernel knows."""
-    sizes, strides = dynamic_fields(type, position)
-    shape, steps = tuple(tensor.shape), tuple(tensor.stride())
-    if len(sizes) > len(shape) or len(strides) > len(steps):
-        raise EmulatorError(f"argument {position}: a tensor of {len(shape)} dimensions for {type}")
-    values = [*zip(sizes, shape, strict=False), *zip(strides, steps, strict=False)]
-    fields: list[Any] = [("pointer", ctypes.c_uint64)]
-    fields += [(f"v{at}", INT if bits == "32" else ctypes.c_int64) for at, (bits, _) in enumerate(values)]
-    layout = _structure(tuple(fields))
-    return ctypes.pointer(layout(tensor.data_ptr(), *(value for _, value in values)))
-
-
-def dynamic_fields(type: str, position: int) -> tuple[list[str], list[str]]:
-    """Bits of each dynamic size and of each dynamic stride: `!llvm.struct<(ptr<1>, struct<(SIZES, STRIDES)>)>`, each of the two
-    `iN` or `struct<(iN, ...)>`."""
-    match = re.fullmatch(r"!llvm\.struct<\(ptr(?:<\d+>)?(?:, struct<\((.*)\)>)?\)>", type)
-    if match is None:
-        raise EmulatorError(f"argument {position}: a tensor as {type} is not known; pass a cute tensor")
-    parts = re.findall(r"struct<\([^()]*\)>|i\d+", match.group(1) or "")
-    fields = [re.findall(r"i(\d+)", part) for part in parts]
-    return (fields[0], fields[1]) if len(fields) == 2 else ([], [])
-
-
-def _structure(fields: tuple[Any, ...]) -> Any:
-    return type("Argument", (ctypes.Structure,), {"_fields_": list(fields)})

@@ -1,7 +1,7 @@
 """The two ways in: a compiled CuTe-DSL function with its host code, or PTX text with a parameter block."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,18 @@ def launch(
         program = found[call.kernel]
         raw = pack(program, call.arguments, [])
         launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
-    regions = tuple(region_of(one, f"argument {position}") for position, one in enumerate(arguments) if hasattr(one, "data_ptr"))
+    regions = tuple(region_of(one, name) for position, given in enumerate(arguments) for name, one in tensors_of(given, position))
     return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics))
+
+
+def tensors_of(given: Any, position: int) -> Iterator[tuple[str, Any]]:
+    """Tensors of an argument, those in tuples too, with the names that reports call them by."""
+    name = f"argument {position}"
+    if hasattr(given, "data_ptr"):
+        yield name, given
+    elif isinstance(given, list | tuple):
+        for part, one in enumerate(given):
+            yield from ((f"{name}, part {part}", tensor) for _, tensor in tensors_of(one, position))
 
 
 def checks_of(checks: str | Iterable[str]) -> frozenset[str]:

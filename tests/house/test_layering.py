@@ -41,6 +41,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     ),
     "attnspec.emulator": ({"attnspec.emulator"}, {"numpy", "numba", "networkx"}),
     "attnspec.emulator.host": ({"attnspec.emulator"}, {"cutlass"}),
+    "attnspec.emulator.tvm_ffi_host": ({"attnspec.emulator"}, {"tvm_ffi"}),
     "attnspec.stages": (
         {"attnspec.language", "attnspec.lowering", "attnspec.backends", "attnspec.runtime", "attnspec.errors"},
         set(),
