@@ -131,8 +131,12 @@ def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
 
 def visit(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the sequence."""
-    tile = plan.tile_kv
-    runs = [_tiles(cutlass.max(first, Int32(0)), cutlass.min(last, sizes.len_kv), tile) for first, last in ranges]
+    return runs(plan.tile_kv, sizes.len_kv, ranges)
+
+
+def runs(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
+    """Tiles of an axis of that length that meet a range [first, last) of its positions."""
+    runs = [_tiles(cutlass.max(first, Int32(0)), cutlass.min(last, length), tile) for first, last in ranges]
     for end in range(len(runs) - 1, 0, -1):
         for at in range(end):
             runs[at], runs[at + 1] = _ordered(runs[at], runs[at + 1])
@@ -175,8 +179,13 @@ def key_tile(steps: Steps, step: Any) -> Any:
 
 def meets(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
     """Whether a key tile has a masked element: it meets a range [first, last), or reaches beyond the sequence."""
-    end = first_key + plan.tile_kv
-    found: Any = end > sizes.len_kv
+    return touches(plan.tile_kv, sizes.len_kv, ranges, first_key)
+
+
+def touches(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...], start: Any) -> Any:
+    """Whether a tile from `start` meets a range, or reaches beyond the length of its axis."""
+    end = start + tile
+    found: Any = end > length
     for first, last in ranges:
-        found = found | (cutlass.max(first, first_key) < cutlass.min(last, end))
+        found = found | (cutlass.max(first, start) < cutlass.min(last, end))
     return found
