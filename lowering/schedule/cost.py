@@ -16,6 +16,8 @@ TENSOR_DRAIN = 388.0  # last cycle on the pipe to a result that others see
 TENSOR_LOAD_WAIT = 276.0  # 532 for 128 columns, of which 256 are transfer
 ISSUE = 30.0  # of an asynchronous operation
 GLOBAL_LOAD = 800.0  # TMA, from L2: assumed
+STORE = 400.0  # TMA, until shared memory has been read, beside the reading: assumed
+OTHER = 100.0  # of an operation of the tile that nobody has measured
 SHARE = 20.0  # a row statistic to shared memory, beside the exponentials
 CHUNK = 32  # columns exponentiated, converted and stored at once
 CHUNK_STORE = 16.0
@@ -25,10 +27,14 @@ EMULATED_SLOTS = 7.45  # FMA lane slots of an exponential on the FMA pipe (measu
 
 
 def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits, *, masked: bool = False) -> Prices:
-    """Prices of a KV step; masked: of one whose tiles need the element mask."""
+    """Prices of a KV step and of what happens once a tile; masked: of a step whose tiles need the element mask."""
     counter = _Counter(dataflow, analysed, choices, limits, masked)
     steps = [operation for operation in dataflow.operations if operation.rate == "step"]
-    return Prices(tuple((operation.name, counter.price(operation)) for operation in steps))
+    tiles = [operation for operation in dataflow.operations if operation.rate == "tile"]
+    return Prices(
+        tuple((operation.name, counter.price(operation)) for operation in steps),
+        of_tile=tuple((operation.name, counter.price_of_tile(operation)) for operation in tiles),
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,23 @@ class _Counter:
             case "rescale":
                 return self.rescale(spec.head_dim_v)
         return Price(0.0, 0.0)
+
+    def price_of_tile(self, operation: Operation) -> Price:
+        """Of an operation that happens once a tile."""
+        columns = self.analysed.spec.head_dim_v
+        match operation.kind:
+            case "load_q":
+                return Price(ISSUE, GLOBAL_LOAD)
+            case "share_row":
+                return Price(SHARE, SHARE)
+            case "finish":
+                # Out of tensor memory, times 1 / row sum, to 16 bits, to shared memory (128 lanes of two bytes a column).
+                cycles = TENSOR_LOAD_WAIT + 2 * columns + columns + 2 * columns + RESCALE_OVERHEAD
+                return Price(cycles, cycles)
+            case "store_o":
+                cycles = STORE + 2 * columns
+                return Price(cycles, cycles)
+        return Price(OTHER, OTHER)
 
     def product(self, columns: int, depth: int, *, from_shared: int) -> Price:
         """A tensor operation of tile_q rows; from_shared: how many of its operands it reads from shared memory."""

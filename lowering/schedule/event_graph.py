@@ -5,7 +5,7 @@ that the event `after` of trip t + tokens comes at least `cycles` after the even
 circle of edges has less than one token (marked graphs), and its interval is the greatest ratio of cycles to tokens on a circle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -117,20 +117,31 @@ def _positive_circle(edges: Sequence[EventEdge], weights: Sequence[float]) -> li
     """A circle of positive weight, or nothing (Bellman-Ford for longest paths, from everywhere)."""
     longest = {name: 0.0 for edge in edges for name in (edge.before, edge.after)}
     came: dict[str, EventEdge] = {}
-    changed = ""
-    for _ in range(len(longest) + 1):
-        changed = ""
+    while True:
+        changed = False
         for edge, weight in zip(edges, weights, strict=True):
             if longest[edge.before] + weight > longest[edge.after] + 1e-6:
                 longest[edge.after] = longest[edge.before] + weight
                 came[edge.after] = edge
-                changed = edge.after
+                changed = True
         if not changed:
             return []
-    node = changed
-    for _ in longest:
-        node = came[node].before
-    circle = [came[node]]
-    while circle[-1].before != node:
-        circle.append(came[circle[-1].before])
-    return circle[::-1]
+        circle = _circle_of(came)
+        if circle:
+            return circle
+
+
+def _circle_of(came: Mapping[str, EventEdge]) -> list[EventEdge]:
+    """A circle among the edges over which longest paths came; there is one only if its weight is positive."""
+    seen: dict[str, str] = {}  # from which start a node was first reached
+    for start in came:
+        node = start
+        while node in came and node not in seen:
+            seen[node] = start
+            node = came[node].before
+        if seen.get(node) == start and node in came:
+            circle = [came[node]]
+            while circle[-1].before != node:
+                circle.append(came[circle[-1].before])
+            return circle[::-1]
+    return []

@@ -1,6 +1,8 @@
 """Cycles of a step, by operation and by unit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 HAND_OFF = 92.0  # arrival of warps on an mbarrier to the end of a wait (measured on a B200, by others)
 
@@ -21,14 +23,15 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """The price of every operation of a step, by name."""
+    """The price of every operation, by name: of those of a step, and of those that happen once a work tile."""
 
     operations: tuple[tuple[str, Price], ...]
     hand_off: float = HAND_OFF
+    of_tile: tuple[tuple[str, Price], ...] = ()
 
     def of(self, name: str) -> Price:
-        """KeyError for an operation of the tile: those have no price in the steady loop."""
-        return dict(self.operations)[name]
+        """The price of one run of an operation; KeyError if it has none."""
+        return self._by_name[name]
 
     def total(self, unit: str) -> float:
         """Busy cycles of a unit a KV step, all query tiles together."""
@@ -38,3 +41,7 @@ class Prices:
     def bottleneck(self) -> str:
         """The unit with most busy cycles."""
         return max(UNITS, key=self.total)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Price]:
+        return dict((*self.of_tile, *self.operations))

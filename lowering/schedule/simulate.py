@@ -12,11 +12,10 @@ from random import Random
 
 from attnspec.lowering.schedule.accesses import Accesses
 from attnspec.lowering.schedule.machine import Barrier, Memory
-from attnspec.lowering.schedule.prices import Price, Prices
+from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Channel, Draft, Role
 from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
 
-TILE_PRICE = Price(100.0, 100.0)  # of operations of the tile, which no cost table prices
 LANE_GROUPS = range(4)  # warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile
 MOST_FAULTS = 20
 
@@ -136,7 +135,7 @@ class _Run:
 
     def _start(self, warp: _Warp, run: Occurrence) -> None:
         operation = self.draft.dataflow.operation(run.operation)
-        price = self.prices.of(run.operation) if operation.rate == "step" else TILE_PRICE
+        price = self.prices.of(run.operation)
         hold, late = self._stretched(price.hold), self._stretched(price.latency - price.hold)
         if operation.engine == "tensor":
             begin = max(self.now, self.pipe_free)
