@@ -17,7 +17,10 @@ import numpy as np
 
 from tests.emulator.silicon.probe import Probe
 
-GROUPS = ("maps", "elementwise", "warps", "barriers", "matrices", "clusters", "memory", "tiles", "products", "sweeps")
+GROUPS = (
+    "maps", "elementwise", "warps", "barriers", "matrices", "clusters", "memory", "tiles", "im2col", "products", "tables",
+    "sweeps",
+)  # fmt: skip
 SECONDS = 120  # for one process; a whole group takes a few
 
 
@@ -34,11 +37,7 @@ def kept(probe: Probe, results: dict[str, np.ndarray], raw: pathlib.Path | None)
         found[name + ".sha256"] = np.frombuffer(hashlib.sha256(array.tobytes()).digest(), np.uint8)
         found[name + ".sampled"] = array[::4096].copy()
         if raw is not None:
-            steps = np.diff(array.astype(np.int64), prepend=0)
-            steps[0] = 0
-            narrow = steps.astype(np.int8)
-            lossless = {"first": array[:1], "steps": narrow} if (narrow == steps).all() else {"array": array}
-            np.savez_compressed(raw / f"{probe.name}.npz", **lossless)
+            np.save(raw / f"{probe.name}.npy", array)
     return found
 
 
@@ -106,7 +105,7 @@ def collect_group(group: str, folder: pathlib.Path, raw: pathlib.Path | None) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--raw", type=pathlib.Path, help="also write the sweeps whole, here")
+    parser.add_argument("--raw", type=pathlib.Path, help="also write the sweeps whole, here (1.5 GB)")
     parser.add_argument("--only", action="append", choices=GROUPS, help="collect this group alone (repeatable)")
     parser.add_argument("--group", help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-from tests.emulator.silicon.probe import Buffer, Probe, TensorMap
+from tests.emulator.silicon.probe import Buffer, Im2col, Probe, TensorMap
 
 SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 INTERLEAVES = {0: "NONE", 16: "16B", 32: "32B"}
@@ -90,16 +90,20 @@ def launch(probe: Probe) -> Any:
 
 
 def encode(tile: TensorMap, address: int) -> bytes:
-    """The 128 bytes that cuTensorMapEncodeTiled writes."""
+    """The 128 bytes that cuTensorMapEncodeTiled, or cuTensorMapEncodeIm2col, writes."""
     rank = len(tile.sizes)
+    encode, box = driver.cuTensorMapEncodeTiled, [[driver.cuuint32_t(b) for b in tile.box]]
+    if isinstance(tile, Im2col):
+        encode = driver.cuTensorMapEncodeIm2col
+        box = [list(tile.lower), list(tile.upper), *(driver.cuuint32_t(b) for b in tile.box)]
     encoded = call(
-        driver.cuTensorMapEncodeTiled,
+        encode,
         getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{tile.kind}"),
         rank,
         address,
         [driver.cuuint64_t(s) for s in tile.sizes],
         [driver.cuuint64_t(s) for s in tile.strides or (0,)],
-        [driver.cuuint32_t(b) for b in tile.box],
+        *box,
         [driver.cuuint32_t(s) for s in tile.steps or (1,) * rank],
         getattr(driver.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{INTERLEAVES[tile.interleave]}"),
         getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{SWIZZLES[tile.swizzle]}"),

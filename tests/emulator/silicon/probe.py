@@ -41,6 +41,15 @@ class TensorMap:
 
 
 @dataclass(frozen=True)
+class Im2col(TensorMap):
+    """A tensor map of cuTensorMapEncodeIm2col. box: channels of a pixel, pixels of a column; lower, upper: corners of the box of
+    pixels, without channels and images."""
+
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Probe:
     """One launch of entry `probe`. `section` names what the probe checks (PTX ISA chapter, or FACTS of the silicon).
 

@@ -13,22 +13,27 @@ from tests.emulator.silicon.products_values import accumulators, elements
 
 IMAGE = 8192
 SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}
-DEPTH = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
+DEPTH = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+WHOLE = ("s8", "u8")
 
 
 @dataclass(frozen=True)
 class Side:
-    """How one operand lies in shared memory; offsets in bytes. transposed: rows of the image run along M or N."""
+    """How one operand lies in shared memory; offsets in bytes. transposed: rows of the image run along M or N. start: where it
+    starts in the image; base: the base offset of its descriptor."""
 
     swizzle: int = 128
     leading: int = 16
     stride: int = 1024
     advance: int = 32
     transposed: bool = False
+    start: int = 0
+    base: int = 0
 
     @property
     def descriptor(self) -> int:
-        return (self.leading >> 4) << 16 | (self.stride >> 4) << 32 | SWIZZLE_CODE[self.swizzle] << 62
+        strides = (self.leading >> 4) << 16 | (self.stride >> 4) << 32
+        return strides | self.base << 49 | SWIZZLE_CODE[self.swizzle] << 62
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Product:
     accumulate: bool = True
     signs: tuple[int, int] = (1, 1)
     half: bool = False
+    other: str = ""  # the format of B, if another
+    saturates: bool = False
 
     @property
     def registers(self) -> int:
@@ -51,8 +58,9 @@ class Product:
 
     @property
     def instruction(self) -> str:
-        result = "f16" if self.half else "f32"
-        return f"wgmma.mma_async.sync.aligned.m64n{self.columns}k{DEPTH[self.kind]}.{result}.{self.kind}.{self.kind}"
+        result = "f16" if self.half else "s32" if self.kind in WHOLE else "f32"
+        types = f"{result}.{self.kind}.{self.other or self.kind}{'.satfinite' if self.saturates else ''}"
+        return f"wgmma.mma_async.sync.aligned.m64n{self.columns}k{DEPTH[self.kind]}.{types}"
 
 
 def text(product: Product) -> str:
@@ -72,6 +80,8 @@ def text(product: Product) -> str:
     )
     lines += [f"ld.global.b32 %c{i}, [%c+{4 * i}];" for i in range(count)]
     lines.append("shr.u32 %r2, %r2, 4;\nshr.u32 %r3, %r3, 4;\ncvt.u64.u32 %d5, %r2;\ncvt.u64.u32 %d6, %r3;")
+    if product.first.start or product.second.start:
+        lines.append(f"add.u64 %d5, %d5, {product.first.start >> 4};\nadd.u64 %d6, %d6, {product.second.start >> 4};")
     lines.append(f"or.b64 %d5, %d5, {product.first.descriptor:#x};\nor.b64 %d6, %d6, {product.second.descriptor:#x};")
     if product.from_registers:
         lines += [
@@ -81,7 +91,7 @@ def text(product: Product) -> str:
     lines.append(f"fence.proxy.async;\nbar.sync 0;\nsetp.ne.u32 %q0, {int(product.accumulate)}, 0;\nwgmma.fence.sync.aligned;")
     for step in range(product.steps):
         left = "{" + ", ".join(f"%r{12 + 4 * step + i}" for i in range(4)) + "}" if product.from_registers else "%d5"
-        options = f"%q0, {product.signs[0]}, {product.signs[1]}"
+        options = "%q0" if product.kind in WHOLE else f"%q0, {product.signs[0]}, {product.signs[1]}"
         if DEPTH[product.kind] == 16:
             options += "" if product.from_registers else f", {int(product.first.transposed)}"
             options += f", {int(product.second.transposed)}"
@@ -96,7 +106,8 @@ def text(product: Product) -> str:
 def probe(product: Product) -> Probe:
     """`out[thread, accumulator register]`; a and b are the images (a: fragments `[step, thread, 4]` if from registers)."""
     seed = int(scramble(sum(map(ord, product.name)), 1)[0] & np.uint64(0xFFFF))
-    left, right = elements(product.values, product.kind, IMAGE, seed)
+    kind = "e4m3" if product.kind in WHOLE else product.kind  # any bytes but NaN do for whole numbers
+    left, right = elements(product.values, kind, IMAGE, seed)
     start = accumulators(product.values, 128 * product.registers, seed + 9)
     if product.half:
         start = (words(seed, start.size) & np.uint32(0x83FF83FF)) | np.uint32(0x38003400)
@@ -142,5 +153,24 @@ def magnitudes() -> list[Product]:
     return found
 
 
+def whole() -> list[Product]:
+    """Integer products, also with sums that do not fit: the accumulators of "huge" are near the largest ones."""
+    pairs = (("s8", "s8"), ("u8", "u8"), ("s8", "u8"), ("u8", "s8"))
+    found = [Product(f"whole_{a}_{b}", a, values="normal", other=b) for a, b in pairs]
+    found += [Product(f"whole_registers_{a}", a, values="wide", from_registers=True, steps=2) for a in WHOLE]
+    found += [Product(f"whole_{a}_{b}_satfinite", a, values="huge", other=b, saturates=True, steps=2) for a, b in pairs[:2]]
+    return [*found, Product("whole_wraps", "s8", values="huge", steps=2), Product("whole_fresh", "s8", 64, accumulate=False)]
+
+
+def offsets() -> list[Product]:
+    """Swizzled tiles that start inside a pattern, with and without the base offset that says so."""
+    found = []
+    for start, base in ((128, 0), (128, 1), (384, 3), (640, 2)):
+        side = Side(128, 16, 1024, start=start, base=base)
+        found.append(Product(f"offset_{start}_base_{base}", columns=16, first=side, second=Side()))
+        found.append(Product(f"offset_{start}_base_{base}_b", columns=16, first=Side(), second=side))
+    return found
+
+
 def probes() -> list[Probe]:
-    return [probe(product) for product in layouts() + magnitudes()]
+    return [probe(product) for product in layouts() + magnitudes() + whole() + offsets()]
