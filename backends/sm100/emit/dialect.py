@@ -27,6 +27,7 @@ LIBRARY = (
     *("all_keys", "keys_at", "keys_below", "keys_where"),
 )
 ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
+KEY = "key"  # and these for values computed once a key
 PARAMETERS = ("score", "q", "kv")
 
 SPELLINGS = {
@@ -53,8 +54,9 @@ def spell_name(node: Name) -> str:
     """Score and positions are parameters, sizes and the tile's place attributes of `at`, row values elements of `row`."""
     if node.name in PARAMETERS:
         return node.name
-    if node.name.startswith(ROW):
-        return f"row[{node.name.removeprefix(ROW)}]"
+    for shared in (ROW, KEY):
+        if node.name.startswith(shared):
+            return f"{shared}[{node.name.removeprefix(shared)}]"
     if node.name == "scale":
         return "softmax_scale(at)"
     return f"at.sizes.{node.name}" if node.name in SIZES else f"at.{node.name}"

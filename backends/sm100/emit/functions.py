@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attnspec.backends.expression import write_values
 from attnspec.backends.sm100.emit.dialect import dialect_of
-from attnspec.backends.sm100.emit.mask import solved_for_key, write_mask
+from attnspec.backends.sm100.emit.mask import solved_for, write_mask
 from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
@@ -30,20 +30,20 @@ def reads_memory(exprs: Sequence[Expr]) -> bool:
 def write_functions(source: Source, analysed: Analysed) -> None:
     """All functions of the variant, and `MODS`, which hands them to the roles."""
     spec = analysed.spec
-    _write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
+    write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
     purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
-    _write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
+    write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
     has_score = spec.score != SCORE
-    exprs = ([spec.score] if has_score else []) + ([solved_for_key(spec.mask)] if spec.mask is not None else [])
+    exprs = ([spec.score] if has_score else []) + ([solved_for(spec.mask)] if spec.mask is not None else [])
     row, rest = hoist(exprs)
-    _write(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
+    write_function(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
     if has_score:
-        _write(source, spec, "new_score", "score, q, kv, at, row", "The score of an element, natural units.", rest[:1])
+        write_function(source, spec, "new_score", "score, q, kv, at, row", "The score of an element, natural units.", rest[:1])
     if spec.mask is not None:
         write_mask(source, spec, rest[-1])
     if spec.sink is not None:
-        _write(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
-    _write(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
+        write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
+    write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     _write_mods(
         source, analysed, reads_memory(rest[:1]) if has_score else False, spec.mask is not None and reads_memory(rest[-1:])
     )
@@ -69,7 +69,7 @@ def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_read
     source.line(")")
 
 
-def _write(
+def write_function(
     source: Source, spec: Spec, name: str, parameters: str, purpose: str, exprs: Sequence[Expr], is_tuple: bool = False
 ) -> None:
     """One function that returns the values of expressions."""
@@ -80,7 +80,7 @@ def _write(
         source.line(f"return ({''.join(f'{text}, ' for text in texts).rstrip()})" if is_tuple else f"return {texts[0]}")
 
 
-def _write_ranges(source: Source, spec: Spec, name: str, purpose: str, ranges: Sequence[Range]) -> None:
+def write_ranges(source: Source, spec: Spec, name: str, purpose: str, ranges: Sequence[Range]) -> None:
     """One function that returns a tuple of pairs, with each range's reason."""
     source.blank(2)
     with source.block(f"def {name}(at):"):

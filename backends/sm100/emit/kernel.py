@@ -18,13 +18,13 @@ def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
     _write_host(source, spec)
 
 
-def _tensor_names(spec: Spec) -> list[str]:
+def tensor_names(spec: Spec) -> list[str]:
     return list(attribute_names(spec).values())
 
 
 def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
-    tensors = "".join(f", {name}: cute.Tensor" for name in _tensor_names(spec))
+    tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
     numbers = "sizes: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
@@ -37,7 +37,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
         allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
         source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
         _write_bundles(source, spec)
-        _write_dispatch(source, schedule)
+        write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
@@ -56,12 +56,12 @@ def _write_bundles(source: Source, spec: Spec) -> None:
         source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32),")
         source.line("starts=starts,")
     source.line(")")
-    names = ", ".join(f"{name}={name}" for name in _tensor_names(spec))
+    names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
     source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors)")
 
 
-def _write_dispatch(source: Source, schedule: Schedule) -> None:
+def write_dispatch(source: Source, schedule: Schedule) -> None:
     """An `if` for each warpgroup, its registers, and inside a line for each role."""
     groups = _warpgroups(schedule.roles)
     average = 65536 // schedule.threads
@@ -110,8 +110,8 @@ def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
 
 
 def _write_host(source: Source, spec: Spec) -> None:
-    tensors = "".join(f", {name}: cute.Tensor" for name in _tensor_names(spec))
-    values = "".join(f", {name}" for name in _tensor_names(spec))
+    tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
+    values = "".join(f", {name}" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.jit")
     head = "q: cute.Tensor, k: cute.Tensor, v: cute.Tensor, out: cute.Tensor, lse: cute.Tensor"

@@ -20,6 +20,7 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "spec": show(spec),
         "constants": {constant.name: constant.value for constant in spec.constants},
         "arguments": arguments_of(spec),
+        "backward_arguments": backward_arguments_of(spec),
         "threads": schedule.threads,
         "shared_bytes": schedule.shared_bytes,
         "tensor_columns": schedule.tensor_columns,
@@ -34,9 +35,27 @@ def arguments_of(spec: Spec) -> list[dict[str, Any]]:
     given = [("q", width), ("k", width), ("v", width_v), ("out", width_v)]
     rows: list[dict[str, Any]] = [{"name": name, "dtype": spec.dtype, "rank": 4, "width": size} for name, size in given]
     rows.append({"name": "lse", "dtype": "f32", "rank": 3, "width": None})
+    return rows + declared_of(spec)
+
+
+def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
+    """Tensors that `backward` takes, in order: what is given, what it writes, its scratch, then the declared tensors."""
+    width, width_v = spec.head_dim, spec.head_dim_v
+    wide = [("q", width), ("k", width), ("v", width_v), ("out", width_v), ("dout", width_v)]
+    results = [("dq", width), ("dk", width), ("dv", width_v)]
+
+    def heads(pairs: list[tuple[str, int]]) -> list[dict[str, Any]]:
+        return [{"name": name, "dtype": spec.dtype, "rank": 4, "width": size} for name, size in pairs]
+
+    rows = [{"name": name, "dtype": "f32", "rank": 3, "width": None} for name in ("lse", "dlse")]
+    scratch = [{"name": name, "dtype": "f32", "rank": 1, "width": None} for name in ("rows", "sum_dq")]
+    return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec)]
+
+
+def declared_of(spec: Spec) -> list[dict[str, Any]]:
+    """The variant's own tensors."""
     names = attribute_names(spec)
-    rows += [
+    return [
         {"name": names[tensor.name], "dtype": tensor.dtype, "rank": max(1, len(tensor.shape)), "width": None}
         for tensor in spec.tensors
     ]
-    return rows

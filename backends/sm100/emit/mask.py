@@ -1,4 +1,4 @@
-"""The mask as 32-bit words, a bit a key: one word operation does the work of 32 elements.
+"""The mask as 32-bit words, a bit a key (in the backward, a query): one word operation does the work of 32 elements.
 
 A comparison of the key's position with a value of the row is a word in closed form; `and`, `or`, `not` act on words; what is
 left (elements of tensors, remainders) is evaluated key by key and gathered into a word, so that one condition at a time is alive.
@@ -11,51 +11,50 @@ from attnspec.backends.source import Names, Source
 from attnspec.language.expr import Binary, Compare, CompareOp, Expr, Logic, Name, Number, Unary, names
 from attnspec.language.spec import Spec
 
-KEY = Name("kv", "int")
 MIRROR: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 WORDS = {"<": "keys_below({}, first)", ">=": "~keys_below({}, first)", "==": "keys_at({}, first)", "!=": "~keys_at({}, first)"}
 
 
-def solved_for_key(mask: Expr) -> Expr:
+def solved_for(mask: Expr, axis: str = "kv") -> Expr:
     """The mask with comparisons turned into `kv < bound`, `kv >= bound`, `kv == bound` or `kv != bound` where they can be.
 
-    Bounds without the key are then values of the row, computed once.
+    Bounds without the key are then values of the row, computed once. axis: the position that differs between bits, `kv` or `q`.
     """
     match mask:
         case Logic(op=op, left=left, right=right):
-            return Logic(op, solved_for_key(left), solved_for_key(right), mask.span, mask.label)
+            return Logic(op, solved_for(left, axis), solved_for(right, axis), mask.span, mask.label)
         case Unary(op="not", operand=operand):
-            return Unary("not", solved_for_key(operand), "bool", mask.span, mask.label)
+            return Unary("not", solved_for(operand, axis), "bool", mask.span, mask.label)
         case Compare(op=op, left=left, right=right) if left.kind == "int":
-            found = _solve(left, right, op) or _solve(right, left, MIRROR[op])
-            return _bounded(mask, *found) if found else mask
+            found = _solve(left, right, op, axis) or _solve(right, left, MIRROR[op], axis)
+            return _bounded(mask, *found, axis) if found else mask
     return mask
 
 
-def _solve(side: Expr, other: Expr, op: CompareOp) -> tuple[CompareOp, Expr] | None:
+def _solve(side: Expr, other: Expr, op: CompareOp, axis: str) -> tuple[CompareOp, Expr] | None:
     """`side op other` as (op, bound) of the key: what is added to the key moves across. None if the key does not stand alone.
 
     Sums that fit 32 bits on one side of a comparison fit on the other: positions are below 2^30 (see `limits` of the language).
     """
-    if "kv" in names(other):
+    if axis in names(other):
         return None
     match side:
-        case Name(name="kv"):
+        case Name(name=name) if name == axis:
             return op, other
         case Binary(op="+", left=left, right=right):
-            key, rest = (left, right) if "kv" in names(left) else (right, left)
-            return _solve(key, Binary("-", other, rest, "int"), op) if "kv" not in names(rest) else None
-        case Binary(op="-", left=left, right=right) if "kv" not in names(right):
-            return _solve(left, Binary("+", other, right, "int"), op)
-        case Binary(op="-", left=left, right=right) if "kv" not in names(left):
-            return _solve(right, Binary("-", left, other, "int"), MIRROR[op])
+            key, rest = (left, right) if axis in names(left) else (right, left)
+            return _solve(key, Binary("-", other, rest, "int"), op, axis) if axis not in names(rest) else None
+        case Binary(op="-", left=left, right=right) if axis not in names(right):
+            return _solve(left, Binary("+", other, right, "int"), op, axis)
+        case Binary(op="-", left=left, right=right) if axis not in names(left):
+            return _solve(right, Binary("-", left, other, "int"), MIRROR[op], axis)
     return None
 
 
-def _bounded(at: Compare, op: CompareOp, bound: Expr) -> Expr:
+def _bounded(at: Compare, op: CompareOp, bound: Expr, axis: str) -> Expr:
     if op in ("<=", ">"):
         op, bound = ("<" if op == "<=" else ">="), _next(bound)
-    return Compare(op, KEY, bound, at.span, at.label)
+    return Compare(op, Name(axis, "int"), bound, at.span, at.label)
 
 
 def _next(bound: Expr) -> Expr:
@@ -69,36 +68,45 @@ def write_mask(source: Source, spec: Spec, mask: Expr) -> None:
     source.blank(2)
     with source.block("def visible_keys(q, first, at, row):"):
         source.docstring("Bit i tells whether the query sees key first + i, for 32 keys.")
-        source.line(f"return {_Words(source, spec).word(mask)}")
+        source.line(f"return {_Words(source, spec, 'kv').word(mask)}")
+
+
+def write_query_mask(source: Source, spec: Spec, mask: Expr) -> None:
+    """`visible_queries(kv, first, at, key)` of a mask solved for the query, its key values hoisted."""
+    source.blank(2)
+    with source.block("def visible_queries(kv, first, at, key):"):
+        source.docstring("Bit i tells whether query first + i sees the key, for 32 queries.")
+        source.line(f"return {_Words(source, spec, 'q').word(mask)}")
 
 
 class _Words:
     """Writes a line for each atom of a mask, once, and spells the whole as word operations on their names."""
 
-    def __init__(self, source: Source, spec: Spec) -> None:
-        self.source, self.spec = source, spec
+    def __init__(self, source: Source, spec: Spec, axis: str) -> None:
+        self.source, self.spec, self.axis = source, spec, axis
         self.done: dict[Expr, str] = {}
 
     def word(self, at: Expr) -> str:
         """Text of the word of a boolean expression, fit to be an operand."""
-        if "kv" in names(at):
+        if self.axis in names(at):
             match at:
                 case Logic(op=op, left=left, right=right):
                     return f"({self.word(left)} {'&' if op == 'and' else '|'} {self.word(right)})"
                 case Unary(op="not", operand=operand):
                     return f"~{self.word(operand)}"
         if at not in self.done:
-            name = f"keys{len(self.done)}"
+            name = f"{'keys' if self.axis == 'kv' else 'queries'}{len(self.done)}"
             self.source.line(f"{name} = {self._atom(at, name)}", at.span)
             self.done[at] = name
         return self.done[at]
 
     def _atom(self, at: Expr, name: str) -> str:
-        if "kv" not in names(at):
+        axis = self.axis
+        if axis not in names(at):
             return f"all_keys({self._value(at)})"
-        if isinstance(at, Compare) and at.left == KEY and "kv" not in names(at.right) and at.op in WORDS:
+        if isinstance(at, Compare) and at.left == Name(axis, "int") and axis not in names(at.right) and at.op in WORDS:
             return WORDS[at.op].format(self._value(at.right))
-        with self.source.block(f"def is_in_{name}(kv):"):
+        with self.source.block(f"def is_in_{name}({axis}):"):
             self.source.line(f"return {self._value(at)}")
         return f"keys_where(is_in_{name}, first)"
 

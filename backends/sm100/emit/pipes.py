@@ -146,7 +146,9 @@ def _full_fence(dataflow: Dataflow, channel: Channel) -> str:
 def _carried_fence(dataflow: Dataflow, channel: Channel, consumer: Operation) -> str:
     if channel.full.engine == "tensor":
         return "tensor_result" if consumer.engine == "threads" else ""
-    if channel.full.engine == "tma" or channel.buffer is None:
+    if channel.buffer is None:  # order alone: what the producer has read of tensor memory may be overwritten
+        return "tensor_load" if channel.full.engine == "threads" and _reads_tensor(dataflow, channel.producer) else ""
+    if channel.full.engine == "tma":
         return ""
     space = dataflow.buffer(channel.buffer).space
     if space == "tensor":
@@ -158,6 +160,11 @@ def _is_in_tensor(dataflow: Dataflow, operation: Operation) -> bool:
     """Whether an operation reads or writes tensor memory."""
     touched = {value.buffer for value in dataflow.values if operation.name in (value.producer, value.consumer)}
     return any(buffer.space == "tensor" for buffer in dataflow.buffers if buffer.name in touched)
+
+
+def _reads_tensor(dataflow: Dataflow, name: str) -> bool:
+    read = {value.buffer for value in dataflow.values if value.consumer == name}
+    return any(buffer.space == "tensor" for buffer in dataflow.buffers if buffer.name in read)
 
 
 def _empty_fence(dataflow: Dataflow, channel: Channel) -> str:

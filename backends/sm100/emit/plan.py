@@ -15,7 +15,7 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         source.line(f"element={ELEMENTS[dtype]},")
         for name, value in plan_facts(schedule).items():
             source.line(f"{name}={value},")
-        _write_programs(source, schedule)
+        write_programs(source, schedule)
     source.line(")")
 
 
@@ -59,7 +59,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
     }
 
 
-def _write_programs(source: Source, schedule: Schedule) -> None:
+def write_programs(source: Source, schedule: Schedule) -> None:
     with source.block("programs={"):
         for role in schedule.roles:
             if role.kind in PROGRAMS:

@@ -17,10 +17,11 @@ SWIZZLE_128B = 2 << 29  # bits 61 to 63 of the descriptor
 VERSION = 1 << 14  # bits 46 to 48
 
 
-def instruction(is_bf16: bool, m: int, n: int, b_is_mn_major: bool) -> int:
+def instruction(is_bf16: bool, m: int, n: int, b_is_mn_major: bool, a_is_mn_major: bool = False) -> int:
     """Instruction descriptor of kind::f16 with f32 accumulator."""
     operand = 1 if is_bf16 else 0
-    return 1 << 4 | operand << 7 | operand << 10 | int(b_is_mn_major) << 16 | (n // 8) << 17 | (m // 16) << 24
+    majors = int(a_is_mn_major) << 15 | int(b_is_mn_major) << 16
+    return 1 << 4 | operand << 7 | operand << 10 | majors | (n // 8) << 17 | (m // 16) << 24
 
 
 def descriptor_start(address: Any) -> Int32:
@@ -82,3 +83,24 @@ def probability_value(d: Any, p: Any, v: Any, steps: tuple[int, int], rows: int,
     flag = Int32(int(accumulate)) if isinstance(accumulate, bool) else Int32(accumulate)
     fixed, upper = upper_half(rows * ROW_BYTES)
     _issue(d, p, v | fixed, code, offsets, [upper], flag)
+
+
+def halves_product(d: Any, a: Any, b: Any, count: int, code: int, accumulate: bool | Boolean) -> None:
+    """D (+)= A B, summed over `count` elements. a: tensor address of 16-bit values in two halves, each at the start of as many
+    columns as it has elements; b: start, in 16-byte units, of a tile of `count` rows.
+    """
+    half = count // 2
+    offsets = []
+    for first in range(0, count, K_STEP):
+        column = first // half * half + first % half // 2
+        offsets.append((column, first * ROW_BYTES >> 4))
+    flag = Int32(int(accumulate)) if isinstance(accumulate, bool) else Int32(accumulate)
+    fixed, upper = upper_half(count * ROW_BYTES)
+    _issue(d, a, b | fixed, code, offsets, [upper], flag)
+
+
+def transposed_product(d: Any, a: Any, b: Any, count: int, code: int) -> None:
+    """D = A^T B, summed over `count` rows of both; a, b: starts, in 16-byte units, of tiles of `count` rows."""
+    steps = [(first * ROW_BYTES >> 4,) * 2 for first in range(0, count, K_STEP)]
+    fixed, upper = upper_half(count * ROW_BYTES)
+    _issue(d, a | fixed, b | fixed, code, steps, [upper, upper], Int32(0))

@@ -1,0 +1,65 @@
+"""The variant's own functions for the backward: score with its slope, mask by query, scale, and which queries a key tile meets."""
+
+import math
+
+from attnspec.backends.expression import write_values
+from attnspec.backends.sm100.emit.dialect import dialect_of
+from attnspec.backends.sm100.emit.functions import LOG2_E, SCORE, is_folded, write_function, write_ranges
+from attnspec.backends.sm100.emit.mask import solved_for, write_query_mask
+from attnspec.backends.sm100.emit.rows import hoist
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+
+from attnspec.language.expr import Expr, Number
+
+ONE = Number(1.0, "float")
+FIXED = "kv"  # the position that all elements of a thread share
+
+
+def write_backward_functions(source: Source, analysed: Analysed) -> None:
+    """All functions of the variant, and `MODS`, which hands them to the roles."""
+    spec, walk = analysed.spec, analysed.queries
+    write_ranges(source, spec, "seeing_queries", "Ranges [first, last) of queries that see some key of the tile.", walk.seen)
+    purpose = "Ranges [first, last) that hold every query that does not see some key of the tile."
+    write_ranges(source, spec, "hidden_queries", purpose, walk.hidden)
+    exprs: list[Expr] = [spec.score, analysed.derivative.score]
+    exprs += [solved_for(spec.mask, "q")] if spec.mask is not None else []
+    key, rest = hoist(exprs, FIXED)
+    write_function(source, spec, "key_values", "kv, at", "What the elements of a key share.", key, is_tuple=True)
+    if spec.score != SCORE:
+        _write_score(source, analysed, rest[0], rest[1])
+    if spec.mask is not None:
+        write_query_mask(source, spec, rest[-1])
+    write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
+    _write_mods(source, analysed)
+
+
+def _write_score(source: Source, analysed: Analysed, score: Expr, slope: Expr) -> None:
+    """One function for both, which have most of their values in common."""
+    source.blank(2)
+    with source.block("def new_score(score, q, kv, at, key):"):
+        source.docstring(
+            "The score of an element, natural units, and its derivative by the score before (None: 1).",
+            "",
+            *analysed.derivative.reason.split("; ")[:1],
+        )
+        wanted = [score] if slope == ONE else [score, slope]
+        texts = write_values(source, dialect_of(analysed.spec), wanted)
+        source.line(f"return {', '.join(texts if len(texts) == 2 else [*texts, 'None'])}")
+
+
+def _write_mods(source: Source, analysed: Analysed) -> None:
+    spec = analysed.spec
+    folded = is_folded(spec)
+    factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else math.log2(math.e)
+    source.blank(2)
+    with source.block("MODS = BackwardMods("):
+        source.line("queries=seeing_queries,")
+        source.line("hidden=hidden_queries,")
+        source.line("key=key_values,")
+        source.line(f"score={'new_score' if spec.score != SCORE else None},")
+        source.line(f"mask={'visible_queries' if spec.mask is not None else None},")
+        source.line("scale=softmax_scale,")
+        source.line(f"to_log2={factor!r},")
+        source.line(f"is_folded={folded},")
+    source.line(")")

@@ -1,0 +1,111 @@
+"""The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
+
+from attnspec.backends.sm100.emit.kernel import tensor_names, write_dispatch
+from attnspec.backends.source import Source
+from attnspec.lowering.schedule.schedule import Schedule
+
+from attnspec.language.spec import Spec
+
+LOADED = (("q", "q"), ("k", "k"), ("v", "v"), ("do", "dout"))  # what TMA loads: name of the buffer, of the tensor
+FEW = ("k", "v")  # buffers of one copy
+
+
+def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec) -> None:
+    """`prepare_kernel`, `backward_kernel`, `convert_kernel` and `backward`."""
+    _write_prepare(source)
+    _write_device(source, schedule, spec)
+    _write_convert(source, spec)
+    _write_host(source, spec)
+
+
+def _declared(spec: Spec) -> str:
+    return "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
+
+
+def _passed(spec: Spec) -> str:
+    return "".join(f", {name}" for name in tensor_names(spec))
+
+
+def _write_prepare(source: Source) -> None:
+    source.blank(2)
+    source.line("@cute.kernel")
+    names = ("out", "dout", "lse", "dlse", "rows", "sum_dq")
+    with source.block(f"def prepare_kernel({', '.join(f'{name}: cute.Tensor' for name in names)}, sizes: tuple):"):
+        source.docstring("A CTA a query tile.")
+        source.line(f"prepare(PLAN, Sizes(*sizes), {', '.join(names)})")
+
+
+def _write_convert(source: Source, spec: Spec) -> None:
+    source.blank(2)
+    source.line("@cute.kernel")
+    with source.block(f"def convert_kernel(sum_dq: cute.Tensor, dq: cute.Tensor{_declared(spec)}, sizes: tuple):"):
+        source.docstring("A CTA a query tile.")
+        _write_tensors(source, spec)
+        source.line("at = SimpleNamespace(sizes=Sizes(*sizes), tensors=tensors)")
+        source.line("convert(PLAN, Sizes(*sizes), Float32(softmax_scale(at)), sum_dq, dq)")
+
+
+def _write_tensors(source: Source, spec: Spec) -> None:
+    names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
+    source.line(f"tensors = SimpleNamespace({names})")
+
+
+def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
+    atoms = ", ".join(f"{name}_atom, {name}" for name, _ in LOADED)
+    results = ", ".join(f"{name}: cute.Tensor" for name in ("rows", "sum_dq", "dk", "dv"))
+    numbers = "sizes: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    source.blank(2)
+    source.line("@cute.kernel")
+    with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}, {numbers}):"):
+        source.docstring("One CTA: storage, barriers, then a role for each warp.")
+        source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
+        source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
+        source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
+        source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
+        allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
+        source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
+        with source.block("tiles = BackwardTiles("):
+            for name, _ in LOADED:
+                count = "1" if name in FEW else f"PLAN.{name}_depth"
+                width = "head_dim" if name in ("q", "k") else "head_dim_v"
+                boxes = f"{count} * -(-PLAN.{width} // PLAN.box_columns)"
+                source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}),")
+            for name in ("rows", "sum_dq", "dk", "dv"):
+                source.line(f"{name}={name},")
+            source.line("shared=shared.toint(),")
+            source.line("starts=starts,")
+        source.line(")")
+        _write_tensors(source, spec)
+        source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors)")
+        write_dispatch(source, schedule)
+        source.line(f"tear_down(PLAN, starts, warp, {allocator})")
+
+
+def _write_host(source: Source, spec: Spec) -> None:
+    source.blank(2)
+    source.line("@cute.jit")
+    names = "q k v out dout lse dlse dq dk dv rows sum_dq".split()
+    head = ", ".join(f"{name}: cute.Tensor" for name in names)
+    with source.block(f"def backward({head}{_declared(spec)}, processors: Int32, stream: cuda.CUstream):"):
+        source.docstring(
+            "Launch on `stream`: the pass before, the backward on `processors` multiprocessors at most, the pass after.",
+            "",
+            "q, out, dout, dq: (batch, len_q, heads, width); k, v, dk, dv: (batch, len_kv, kv_heads, width); lse, dlse:",
+            "(batch, heads, len_q), f32. rows, sum_dq: scratch, f32, PLAN.planes and PLAN.width_qk times the rows of all query tiles.",
+        )
+        for name, tensor in LOADED:
+            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {tensor})")
+        source.line("sizes = (q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1])")
+        source.line("across = query_tiles(PLAN, Sizes(*sizes)) * q.shape[2] * q.shape[0]")
+        source.line("tiles_in_all = count(PLAN, Sizes(*sizes))")
+        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        source.line("heads_together = together(PLAN, Sizes(*sizes))")
+        source.line("prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq, sizes)")
+        source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
+        atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
+        numbers = "sizes, tiles_in_all, ctas, heads_together"
+        source.line(f"launched = backward_kernel({atoms}, rows, sum_dq, dk, dv{_passed(spec)}, {numbers})")
+        source.line("block = [PLAN.threads, 1, 1]")
+        source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")
+        source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes)")
+        source.line("converted.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")

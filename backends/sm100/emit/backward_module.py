@@ -1,0 +1,55 @@
+"""The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
+
+from attnspec.backends.emitted import Module
+from attnspec.backends.sm100.emit.backward_functions import write_backward_functions
+from attnspec.backends.sm100.emit.backward_kernel import write_backward_kernels
+from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
+from attnspec.backends.sm100.emit.dialect import LIBRARY
+from attnspec.backends.sm100.emit.header import write_header
+from attnspec.backends.sm100.emit.kernel import IDLE, role_function
+from attnspec.backends.sm100.emit.module import KERNEL
+from attnspec.backends.sm100.emit.pipes import write_pipes
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.schedule.schedule import Schedule
+
+PASSES = ("convert", "prepare")
+
+
+def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
+    """The text of `backward.py`, with the span of each line that has one."""
+    source = Source()
+    write_header(source, analysed.spec, schedule)
+    body = Source()
+    write_backward_functions(body, analysed)
+    _write_imports(source, schedule, str(body))
+    source.blank()
+    write_backward_plan(source, schedule, analysed.spec.dtype)
+    source.blank()
+    write_pipes(source, schedule)
+    write_backward_functions(source, analysed)
+    write_backward_kernels(source, schedule, analysed.spec)
+    return Module("backward", str(source), source.spans)
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
+    """What the module needs, and the roles it uses, no others."""
+    source.line("from types import SimpleNamespace")
+    source.blank()
+    source.line("import cuda.bindings.driver as cuda")
+    source.line("import cutlass")
+    source.line("import cutlass.cute as cute")
+    source.line(f"from {KERNEL} import host")
+    source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles")
+    source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    used = [name for name in LIBRARY if f"{name}(" in functions]
+    if used:
+        source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
+    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+    source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
+    source.line(f"from {KERNEL}.plan import Step")
+    source.line(f"from {KERNEL}.query_walk import count, query_tiles, together")
+    for name in sorted({*PASSES, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
+        source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
+    source.line(f"from {KERNEL}.work import Sizes, Work")
+    source.line("from cutlass import Float32, Int32, Int64")

@@ -1,0 +1,45 @@
+"""The `PLAN` literal of a backward kernel: every number of the schedule that the kernel library needs."""
+
+from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.source import Source
+from attnspec.lowering.dataflow.backward import PLANES
+from attnspec.lowering.schedule.schedule import Schedule
+
+
+def write_backward_plan(source: Source, schedule: Schedule, dtype: str) -> None:
+    """`PLAN = BackwardPlan(...)`, a line a fact."""
+    with source.block("PLAN = BackwardPlan("):
+        source.line(f"element={ELEMENTS[dtype]},")
+        for name, value in backward_plan_facts(schedule).items():
+            source.line(f"{name}={value},")
+        write_programs(source, schedule)
+    source.line(")")
+
+
+def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
+    """The plain numbers of the plan, in the order of `BackwardPlan`'s fields."""
+    flow, place, count = schedule.dataflow, schedule.placement, barrier_count(schedule)
+    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    facts: dict[str, object] = {
+        "tile_q": flow.tile_q,
+        "tile_kv": flow.tile_kv,
+        "query_tiles": flow.query_tiles,
+        "head_dim": schedule.head_dim,
+        "head_dim_v": schedule.head_dim_v,
+        "threads": schedule.threads,
+        "barriers": count,
+        "planes": PLANES,
+        "chunk": place("dq_out").size // (4 * flow.tile_q),
+        "k_offset": place("k").offset,
+        "v_offset": place("v").offset,
+    }
+    for name in ("q", "do"):
+        facts |= {f"{name}_offset": place(name).offset, f"{name}_stride": place(name).size, f"{name}_depth": place(name).depth}
+    facts |= {"ds_offset": place("ds_out").offset, "dq_offset": place("dq_out").offset, "dq_stride": place("dq_out").size}
+    facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
+    facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
+    facts |= {f"{name}_column": place(name).offset for name in ("s", "p", "dv", "dp", "ds", "dk", "dq")}
+    choices = schedule.choices
+    facts |= {"tensor_columns": schedule.tensor_columns, "longest_first": choices.longest_first, "l2_bytes": choices.l2_bytes}
+    return facts

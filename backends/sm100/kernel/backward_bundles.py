@@ -1,0 +1,49 @@
+"""What a role of the backward is handed beside the plan and the pipes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from attnspec.backends.sm100.kernel.bundles import Box
+
+
+@dataclass(frozen=True)
+class BackwardTiles:
+    """Memory of a backward kernel. shared: Int32 address of dynamic shared memory; starts: see `Tiles`.
+
+    rows: f32 [query tile of all heads][plane][row], from the pass before; sum_dq: f32 [query tile][column / 4][row][column % 4].
+    dk, dv: the results, (batch, len_kv, kv_heads, width).
+    """
+
+    q: Box
+    k: Box
+    v: Box
+    do: Box
+    rows: Any
+    sum_dq: Any
+    dk: Any
+    dv: Any
+    shared: Any
+    starts: Any
+
+
+@dataclass(frozen=True)
+class BackwardMods:
+    """The variant's functions, as emitted for a thread that has one key and walks queries.
+
+    queries(at): ranges [first, last) of queries that a key tile is seen by; hidden(at): ranges in which it has masked elements.
+    key(kv, at): values of one key, computed once. score(score, q, kv, at, key): the new score and its derivative by the score before
+    (None where that is 1), or None if unchanged.
+    mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
+    to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
+    is_folded: nothing comes between q . k and the exponential but that factor.
+    """
+
+    queries: Callable[..., Any]
+    hidden: Callable[..., Any]
+    key: Callable[..., Any]
+    score: Callable[..., Any] | None
+    mask: Callable[..., Any] | None
+    scale: Callable[..., Any]
+    to_log2: float
+    is_folded: bool

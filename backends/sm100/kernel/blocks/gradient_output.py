@@ -1,0 +1,94 @@
+"""What leaves a backward kernel: dQ of a step into the sum in global memory, dK and dV of a key tile."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardTiles
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm100.kernel.query_walk import KeyAt
+from cutlass import Boolean, Float32, Int32, Int64
+
+PIECE = 16  # columns of dK and dV that a thread holds at a time
+QUAD = 4  # f32 values of 16 bytes
+
+
+def drain(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, thread: Any) -> None:
+    """Columns of dQ of this thread's query to shared memory, as [column / 4][query][column % 4]: no two threads share a bank."""
+    column = plan.dq_column + chunk * plan.chunk
+    address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
+    words = f32.words(tensor_memory.load(address, plan.chunk))
+    tensor_memory.wait_loads()
+    place = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride + thread * 16
+    for first in range(0, plan.chunk, QUAD):
+        text = "st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};"
+        ptx(text, place + first * (plan.tile_q * 4), *words[first : first + QUAD])
+
+
+def add(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, row_tile: Any) -> None:
+    """A chunk of dQ added to the sum of its query tile (PTX ISA, cp.reduce.async.bulk)."""
+    source = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
+    offset = Int64(row_tile) * (plan.width_qk * plan.tile_q) + chunk * plan.chunk * plan.tile_q
+    target = (tiles.sum_dq.iterator + offset).toint()
+    text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{$r0}], [{$r1}], {$r2};"
+    with cute.arch.elect_one():
+        ptx(text, Int64(target), source, Int32(plan.chunk * plan.tile_q * 4))
+    cute.arch.cp_async_bulk_commit_group()
+    cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+
+@cute.jit
+def finish(
+    plan: BackwardPlan,
+    tiles: BackwardTiles,
+    pipes: Pipes,
+    name: cutlass.Constexpr,
+    end: Now,
+    at: KeyAt,
+    thread: Int32,
+    scale: cutlass.Constexpr,
+    has_steps: Boolean,
+):
+    """This thread's key of dK or dV, times the scale, to global memory; zeros for a tile without steps.
+
+    Waits, once a tile that has steps: the sum complete. Signals: it is read. Keys beyond the sequence are not written.
+    """
+    is_value = name == "store_dv"
+    tensor, column, width = (tiles.dv, plan.dv_column, plan.head_dim_v) if is_value else (tiles.dk, plan.dk_column, plan.head_dim)
+    kv = at.kv_base + thread
+    factor = Float32(1.0) if scale is None else scale(at)
+    target = row_address(tensor, at.b, cutlass.min(kv, at.kv_last), at.hkv)
+    if has_steps:
+        before(pipes, name, None, end, once=True)
+        address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
+        for first in cutlass.range_constexpr(0, width, PIECE):
+            values = tensor_memory.load(address + first, PIECE)
+            tensor_memory.wait_loads()
+            words = f32.narrow([value * factor for value in values] if scale is not None else values, plan.element)
+            _put(target, first, width, words, kv <= at.kv_last)
+        after(pipes, name, None, end, once=True)
+    else:
+        for first in cutlass.range_constexpr(0, width, PIECE):
+            _put(target, first, width, [Int32(0)] * (PIECE // 2), kv <= at.kv_last)
+
+
+def row_address(tensor: cute.Tensor, b: Any, row: Any, head: Any) -> Int64:
+    """Address of a row of a (batch, length, heads, width) tensor."""
+    strides = tensor.stride
+    offset = Int64(b) * Int64(strides[0]) + Int64(row) * Int64(strides[1]) + Int64(head) * Int64(strides[2])
+    return Int64((tensor.iterator + offset).toint())
+
+
+def _put(target: Int64, first: int, width: int, words: list[Int32], exists: Any) -> None:
+    """16 columns of a row, of which the last 8 may be padding."""
+    for at in range(0, min(PIECE, width - first), 8):
+        put_words(target + (first + at) * 2, words[at // 2 : at // 2 + 4], exists)
+
+
+def put_words(target: Int64, words: list[Any], exists: Any) -> None:
+    """16 bytes to global memory, if the row is one of the sequence."""
+    text = "{.reg .pred p; setp.ne.b32 p, {$r5}, 0; @p st.global.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};}"
+    ptx(text, target, *words, Int32(exists))

@@ -1,0 +1,114 @@
+"""One step of the backward on a thread's part of a tile: one key, half of the tile's queries, all in registers.
+
+P = exp2(S - LSE), dS = P (dP - delta), times the score's derivative. Log-sum-exp and delta are the query's, so a thread reads as
+many of them as it has elements, from shared memory, where all threads of a warp read the same word.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
+from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, all_keys, keys_below
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.query_walk import KeyAt
+from cutlass import Float32, Int32, Uint32
+
+CHUNK = WORD  # columns a tensor memory instruction moves
+Column = list[Float32]
+
+
+@dataclass(frozen=True)
+class Element:
+    """Where a thread's elements are: its key, its first query, the place of the key tile, and what the key's elements share."""
+
+    kv: Any
+    first_query: Any
+    at: KeyAt
+    key: Any
+
+
+def load_column(address: Any, count: int) -> Column:
+    """`count` f32 values of this thread's lane of tensor memory, complete when this returns."""
+    values = [value for first in range(0, count, CHUNK) for value in tensor_memory.load(address + first, CHUNK)]
+    tensor_memory.wait_loads()
+    return values
+
+
+def load_rows(address: Any, count: int) -> Column:
+    """`count` f32 values of shared memory, the same for all threads of a warp."""
+    values: Column = []
+    for first in range(0, count, 4):
+        text = "ld.shared.v4.f32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];"
+        values += ptx(text, Int32(address + first * 4), returns=[Float32] * 4)
+    return values
+
+
+def scored(mods: BackwardMods, s: Column, element: Element) -> tuple[Column, Column | None]:
+    """Finished scores before the mask, and their slopes by q . k times the scale (None: all 1)."""
+    if mods.is_folded:
+        return s, None
+    scale = mods.scale(element.at)
+    raws = [value * scale for value in s]
+    if mods.score is None:
+        return raws, None
+    pairs = [mods.score(raw, element.first_query + index, element.kv, element.at, element.key) for index, raw in enumerate(raws)]
+    found = [Float32(score) for score, _ in pairs]
+    return found, None if pairs[0][1] is None else [Float32(slope) for _, slope in pairs]
+
+
+def masked(mods: BackwardMods, s: Column, element: Element) -> Column:
+    """-inf where the key is hidden from the query, or one of the two is beyond its sequence."""
+    hidden = f32.constant(-float("inf"))
+    inside = all_keys(element.kv < element.at.sizes.len_kv)
+    found: Column = []
+    for first in range(0, len(s), WORD):
+        start = element.first_query + first
+        visible = keys_below(element.at.sizes.len_q, start) & inside
+        if mods.mask is not None:
+            visible = visible & mods.mask(element.kv, start, element.at, element.key)
+        found += [f32.where_bit(Uint32(visible), index, s[first + index], hidden) for index in range(WORD)]
+    return found
+
+
+def probabilities(mods: BackwardMods, s: Column, minus_lse: Column) -> Column:
+    """exp2 of the scores less the rows' log-sum-exp (log2 units)."""
+    factor, found = f32.twice(mods.to_log2), []
+    for index in range(0, len(s), 2):
+        shift = f32.pair(minus_lse[index], minus_lse[index + 1])
+        low, high = f32.apart(f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift))
+        found += [f32.exp2(low), f32.exp2(high)]
+    return found
+
+
+def weighted(p: Column, slopes: Column | None) -> Column:
+    """P times the slope; 0 where P is 0, whatever the slope."""
+    if slopes is None:
+        return p
+    return [_unless_zero(probability, probability * slope) for probability, slope in zip(p, slopes, strict=True)]
+
+
+def score_gradients(p: Column, dp: Column, minus_delta: Column, is_careful: bool) -> Column:
+    """P (dP - delta). is_careful: 0 where P is 0, though dP may be anything there."""
+    found: Column = []
+    for index in range(0, len(p), 2):
+        difference = f32.add(f32.pair(dp[index], dp[index + 1]), f32.pair(minus_delta[index], minus_delta[index + 1]))
+        found += f32.apart(f32.multiply(f32.pair(p[index], p[index + 1]), difference))
+    if not is_careful:
+        return found
+    return [_unless_zero(probability, value) for probability, value in zip(p, found, strict=True)]
+
+
+def _unless_zero(probability: Float32, value: Float32) -> Float32:
+    return Float32(cutlass.select_(probability == Float32(0.0), Float32(0.0), value))
+
+
+def share(plan: BackwardPlan, address: Any, row: Any, words: list[Int32]) -> None:
+    """A thread's 64 values of dS, 16 bits each, to its 128-byte row of shared memory, swizzled as the tensor core reads it."""
+    per_row = plan.row_bytes // 16
+    for piece in range(per_row):
+        place = address + ((row % per_row) ^ piece) * 16
+        ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words[4 * piece : 4 * piece + 4])

@@ -1,0 +1,1 @@
+"""What each warp of a backward kernel does; and the kernels before and after it."""

@@ -1,0 +1,119 @@
+"""The compute role of the backward: two warpgroups, a thread for each key and half of a tile's queries."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, tensor_memory
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, visit
+from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy, touches
+from cutlass import Int32
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A thread's own: its key in the tile, its first query in it, its columns of S, P, dP, dS, its row of dS in shared memory."""
+
+    row: Any
+    query: Any
+    s: Any
+    p: Any
+    dp: Any
+    ds: Any
+    shared: Any
+    rows: Any
+
+
+@cute.jit
+def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+    """Waits: S, dP complete; the rows' numbers full; dS in shared memory read. Signals: P, then dS in tensor and in shared memory.
+
+    P takes the place of S in tensor memory and dS that of dP, each warpgroup in its own half of the columns.
+    """
+    work = own_copy(work)
+    hidden, key_values, sizes = mods.hidden, mods.key, work.sizes
+    place = _find_place(plan, tiles)
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        kv = at.kv_base + place.row
+        done = Int32(0)
+        for head in cutlass.range(group(sizes), unroll=1):
+            own = of_head(at, at.h + head)
+            run = visit(plan, mods, own)
+            key = key_values(cutlass.min(kv, own.kv_last), own)
+            masked = hidden(own)
+            for step in cutlass.range(run.trips, unroll=1):
+                now = Now(steps + done + step, visited, full)
+                query = key_tile(run, step) * plan.tile_q
+                element = gradient_step.Element(kv, query + place.query, own, key)
+                is_partial = touches(plan.tile_q, sizes.len_q, masked, query) | (own.kv_base + plan.tile_kv > sizes.len_kv)
+                # Two whole steps: where paths meet inside one, every value that differs wants a second register.
+                if is_partial:
+                    _step(plan, pipes, mods, place, now, element, True)
+                else:
+                    _step(plan, pipes, mods, place, now, element, False)
+            done += run.trips
+        steps += done
+        visited += 1
+        full += Int32(done > 0)
+        tile += work.stride
+
+
+def _find_place(plan: BackwardPlan, tiles: BackwardTiles) -> _Place:
+    thread = cute.arch.thread_idx()[0]
+    half = cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
+    row = thread % plan.tile_kv
+    tensor = tiles.starts.load()
+    first = half * plan.half
+
+    def columns(column: int) -> Any:
+        return tensor_memory.warp_address(tensor, column + first, row // 32)
+
+    shared = tiles.shared + plan.ds_offset + half * plan.box_bytes + row * plan.row_bytes
+    rows = tiles.shared + plan.rows_offset + first * 4
+    places = (columns(column) for column in (plan.s_column, plan.p_column, plan.dp_column, plan.ds_column))
+    return _Place(row, first, *places, shared, rows)
+
+
+def _step(
+    plan: BackwardPlan,
+    pipes: Pipes,
+    mods: BackwardMods,
+    place: _Place,
+    now: Now,
+    element: gradient_step.Element,
+    is_partial: bool,
+) -> None:
+    """One step of the thread's part: S to P, dP to dS."""
+    before(pipes, "load_s", None, now)
+    s = gradient_step.load_column(place.s, plan.half)
+    after(pipes, "load_s", None, now)
+    s, slopes = gradient_step.scored(mods, s, element)
+    if is_partial:
+        s = gradient_step.masked(mods, s, element)
+    before(pipes, "exp", None, now)
+    rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
+    p = gradient_step.probabilities(mods, s, gradient_step.load_rows(rows, plan.half))
+    tensor_memory.store(place.p, f32.narrow(p, plan.element))
+    after(pipes, "exp", None, now)
+    weights = gradient_step.weighted(p, slopes)
+    before(pipes, "load_dp", None, now)
+    ds: list[Any] = []
+    is_careful = is_partial or not mods.is_folded
+    for first in range(0, plan.half, gradient_step.CHUNK):
+        chunk = slice(first, first + gradient_step.CHUNK)
+        dp = gradient_step.load_column(place.dp + first, gradient_step.CHUNK)
+        minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, gradient_step.CHUNK)
+        ds += f32.narrow(gradient_step.score_gradients(weights[chunk], dp, minus_delta, is_careful), plan.element)
+    after(pipes, "load_dp", None, now)
+    before(pipes, "ds", None, now)
+    tensor_memory.store(place.ds, ds)
+    after(pipes, "ds", None, now)
+    before(pipes, "share_ds", None, now)
+    gradient_step.share(plan, place.shared, place.row, ds)
+    after(pipes, "share_ds", None, now)

@@ -1,0 +1,93 @@
+"""The load role of the backward: one warp that keeps k and v of a key tile there, and q, dO and their rows' numbers coming."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.bundles import Box
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
+from attnspec.backends.sm100.kernel.plan import Step
+from attnspec.backends.sm100.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy
+from cutlass import Int32, Int64
+
+KEYS = ("load_k", "load_v")  # once a work tile
+
+
+@cute.jit
+def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+    """Waits: the empty sides of k, v, q, dO and rows. Signals: their full sides, through the bytes that TMA counts.
+
+    Keys and values come once a work tile, in their place among the first step's operations; tiles without steps load nothing.
+    """
+    work = own_copy(work)
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        done = Int32(0)
+        for head in cutlass.range(group(work.sizes), unroll=1):
+            own = of_head(at, at.h + head)
+            run = visit(plan, mods, own)
+            for step in cutlass.range(run.trips, unroll=1):
+                now = Now(steps + done + step, visited, full)
+                _fetch(plan, tiles, pipes, own, key_tile(run, step), now, done + step == 0)
+            done += run.trips
+        steps += done
+        visited += 1
+        full += Int32(done > 0)
+        tile += work.stride
+
+
+@cute.jit
+def _fetch(plan, tiles, pipes, at: KeyAt, query: Int32, now: Now, is_first: cutlass.Boolean):
+    """One step of the program."""
+    for step in plan.programs["load"]:
+        _one(plan, tiles, pipes, step, at, query, now, is_first)
+
+
+def _one(
+    plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, step: Step, at: KeyAt, query: Any, now: Now, is_first: Any
+) -> None:
+    name = step.operation
+    if name in KEYS:
+        box, offset_width = (tiles.k, plan.head_dim) if name == "load_k" else (tiles.v, plan.head_dim_v)
+        _keys(plan, box, pipes, name, at, now, offset_width, is_first)
+    elif name == "load_rows":
+        _rows(plan, tiles, pipes, at, query, now)
+    else:
+        is_query = name == "load_q"
+        box, width = (tiles.q, plan.head_dim) if is_query else (tiles.do, plan.head_dim_v)
+        _copy(plan, box, pipes, name, (query, at.h, at.b), now, width)
+
+
+@cute.jit
+def _keys(plan, box, pipes, name: cutlass.Constexpr, at: KeyAt, now: Now, width: cutlass.Constexpr, is_first: cutlass.Boolean):
+    if is_first:
+        _copy(plan, box, pipes, name, (at.kv_base // plan.tile_kv, at.hkv, at.b), now, width)
+
+
+def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[Any, Any, Any], now: Now, width: int) -> None:
+    """One tile, a box for each 64 columns; place: (row tile, head, batch)."""
+    pipe = producing(pipes, name, None)
+    before(pipes, name, None, now, once=pipe.once)
+    full = barrier(pipes, pipe, pipe.full, None, now)
+    boxes = -(-width // plan.box_columns)
+    first = slot(pipe, now) * boxes
+    row, head, batch = place
+    for column in range(boxes):
+        cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)
+
+
+def _rows(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, at: KeyAt, query: Any, now: Now) -> None:
+    """What the rows of a query tile bring, as plain bytes (PTX ISA, cp.async.bulk)."""
+    pipe = producing(pipes, "load_rows", None)
+    before(pipes, "load_rows", None, now)
+    full = barrier(pipes, pipe, pipe.full, None, now)
+    target = tiles.shared + plan.rows_offset + slot(pipe, now) * plan.rows_stride
+    source = (tiles.rows.iterator + Int64(row_tile(plan, at, query)) * (plan.rows_bytes // 4)).toint()
+    text = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];"
+    with cute.arch.elect_one():
+        ptx(text, target, Int64(source), Int32(plan.rows_bytes), full.toint())

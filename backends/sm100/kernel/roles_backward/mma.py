@@ -1,0 +1,128 @@
+"""The tensor core role of the backward: one warp that issues five products a step, in the order that the schedule holds."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import tensor_core
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm100.kernel.plan import Step
+from attnspec.backends.sm100.kernel.query_walk import locate, steps_of
+from attnspec.backends.sm100.kernel.work import Work, own_copy
+from cutlass import Boolean, Int32
+
+
+@cute.jit
+def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+    """Waits: k, v, q, dO full; P, dS written; dQ drained where dP takes its place. Signals, by commit: products complete, operands
+    read.
+
+    An operation of stage 1 belongs to the step before: the first trip runs stage 0 alone, the last stage 1 alone.
+    """
+    work = own_copy(work)
+    program = plan.programs["mma"]
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        trips = steps_of(plan, mods, locate(plan, work, tile))
+        if trips > 0:
+            start = Now(steps, visited, full)
+            _once(pipes, program, 0, start, before)
+            _trip(plan, tiles, pipes, program, (0,), start, Boolean(False))
+            _once(pipes, program, 1, start, before)
+            for trip in cutlass.range(1, trips, unroll=1):
+                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip > 1)
+            _once(pipes, program, 0, start, after)
+            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips > 1)
+            _once(pipes, program, 1, start, after)
+        steps += trips
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
+
+
+def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: Any) -> None:
+    """Hand-overs that happen once a work tile, for the operations of one stage."""
+    for step in program:
+        if step.stage == stage:
+            side(pipes, step.operation, None, now, once=True)
+
+
+def _trip(
+    plan: BackwardPlan,
+    tiles: BackwardTiles,
+    pipes: Pipes,
+    program: tuple[Step, ...],
+    stages: tuple[int, ...],
+    now: Now,
+    has_lagged: Any,
+) -> None:
+    """One trip through the program; has_lagged: whether an operation of stage 1 has run before in this work tile."""
+    for step in program:
+        if step.stage not in stages:
+            continue
+        own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
+        before(pipes, step.operation, None, own)
+        accumulate = has_lagged if step.stage else Boolean(1 in stages)
+        PRODUCTS[step.operation](plan, tiles, pipes, own, accumulate)
+        after(pipes, step.operation, None, own)
+
+
+def _at(shared: Any, offset: int) -> Any:
+    return shared + (offset >> 4)
+
+
+def _slot(pipes: Pipes, name: str, shared: Any, offset: int, stride: int, now: Now) -> Any:
+    return shared + slot(find(pipes, name), now) * (stride >> 4) + (offset >> 4)
+
+
+def _scores(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+    """S^T = K Q^T."""
+    tensor, shared = tensor_core.starts(tiles.starts)
+    q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.tile_q, False)
+    rows = (plan.tile_kv, plan.tile_q)
+    tensor_core.query_key(tensor + plan.s_column, _at(shared, plan.k_offset), q, plan.width_qk, rows, code)
+
+
+def _probability_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+    """dP^T = V dO^T."""
+    tensor, shared = tensor_core.starts(tiles.starts)
+    do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.tile_q, False)
+    rows = (plan.tile_kv, plan.tile_q)
+    tensor_core.query_key(tensor + plan.dp_column, _at(shared, plan.v_offset), do, plan.width_v, rows, code)
+
+
+def _value_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+    """dV += P^T dO."""
+    tensor, shared = tensor_core.starts(tiles.starts)
+    do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.width_v, True)
+    tensor_core.halves_product(tensor + plan.dv_column, tensor + plan.p_column, do, plan.tile_q, code, accumulate)
+
+
+def _key_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+    """dK += dS^T Q."""
+    tensor, shared = tensor_core.starts(tiles.starts)
+    q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.width_qk, True)
+    tensor_core.halves_product(tensor + plan.dk_column, tensor + plan.ds_column, q, plan.tile_q, code, accumulate)
+
+
+def _query_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+    """dQ = dS K, dS read from shared memory, transposed."""
+    tensor, shared = tensor_core.starts(tiles.starts)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_qk, True, True)
+    ds, k = _at(shared, plan.ds_offset), _at(shared, plan.k_offset)
+    tensor_core.transposed_product(tensor + plan.dq_column, ds, k, plan.tile_kv, code)
+
+
+PRODUCTS = {
+    "mma_s": _scores,
+    "mma_dp": _probability_gradient,
+    "mma_dv": _value_gradient,
+    "mma_dk": _key_gradient,
+    "mma_dq": _query_gradient,
+}

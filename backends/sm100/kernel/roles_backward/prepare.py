@@ -1,0 +1,59 @@
+"""The pass before the backward: what each query row brings, and the sum of dQ set to zero. A CTA a query tile, a thread a row."""
+
+import math
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_address
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.query_walk import query_tiles
+from attnspec.backends.sm100.kernel.work import Sizes
+from cutlass import Boolean, Float32, Int32, Int64
+
+LOG2_E = math.log2(math.e)
+PIECE = 8  # elements of 16 bytes
+
+
+@cute.jit
+def prepare(plan: BackwardPlan, sizes: Sizes, out, dout, lse, dlse, rows, sum_dq):
+    """Of each row, negated: its log-sum-exp in log2 units, and delta = sum(out * dout) - dlse.
+
+    A row that sees nothing, or lies beyond the sequence, brings -inf and 0: all its probabilities are then 0.
+    """
+    tile = cute.arch.block_idx()[0]
+    thread = cute.arch.thread_idx()[0]
+    across = query_tiles(plan, sizes)
+    head, number = tile // across, tile % across
+    b, h = head // sizes.heads, head % sizes.heads
+    q = number * plan.tile_q + thread
+    row = cutlass.min(q, sizes.len_q - 1)
+    natural = lse[b, h, row]
+    is_empty = (natural == -Float32.inf) | (q >= sizes.len_q)
+    delta = _dot(plan, row_address(out, b, row, h), row_address(dout, b, row, h)) - dlse[b, h, row]
+    place = rows.iterator + (Int64(tile) * (plan.planes * plan.tile_q) + thread)
+    place.store(Float32(cutlass.select_(is_empty, -Float32.inf, -natural * LOG2_E)))
+    (place + plan.tile_q).store(Float32(cutlass.select_(is_empty, Float32(0.0), -delta)))
+    start = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16
+    for first in cutlass.range(0, plan.width_qk, QUAD, unroll=4):
+        ptx("st.global.v4.b32 [{$r0}], {{$r1}, {$r1}, {$r1}, {$r1}};", start + first * (plan.tile_q * 4), Int32(0))
+
+
+def _dot(plan: BackwardPlan, left: Int64, right: Int64) -> Float32:
+    """Sum of products of two rows of 16-bit values, the row's length of `head_dim_v`."""
+    total = Float32(0.0)
+    for first in range(0, plan.head_dim_v, PIECE):
+        for one, other in zip(_wide(plan, left + first * 2), _wide(plan, right + first * 2), strict=True):
+            total = total + one * other
+    return total
+
+
+def _wide(plan: BackwardPlan, address: Int64) -> list[Float32]:
+    """8 values of 16 bits as f32."""
+    words = ptx("ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Int32] * 4)
+    packed = cute.make_rmem_tensor(4, Int32)
+    for index, word in enumerate(words):
+        packed[index] = word
+    narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(PIECE))
+    return [Float32(narrow[index]) for index in range(PIECE)]

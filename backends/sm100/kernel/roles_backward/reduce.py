@@ -1,0 +1,41 @@
+"""The reduce role of the backward: a warpgroup that moves dQ of each step to shared memory, and stores dK and dV at the end."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import gradient_output
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.sm100.kernel.query_walk import locate, steps_of
+from attnspec.backends.sm100.kernel.work import Work, own_copy
+from cutlass import Int32
+
+
+@cute.jit
+def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+    """Waits: dQ complete; a staging slot empty; at the end dK and dV complete. Signals: the slot full; dQ, dK, dV read.
+
+    A key tile that no query sees has dK = dV = 0.
+    """
+    work = own_copy(work)
+    thread = cute.arch.thread_idx()[0] % plan.tile_q
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while tile < work.count:
+        at = locate(plan, work, tile)
+        trips = steps_of(plan, mods, at)
+        for step in cutlass.range(trips, unroll=1):
+            now = Now(steps + step, visited, full)
+            for chunk in cutlass.range_constexpr(plan.width_qk // plan.chunk):
+                name = f"drain_dq_{chunk}"
+                before(pipes, name, None, now)
+                gradient_output.drain(plan, tiles, pipes, now, chunk, thread)
+                after(pipes, name, None, now)
+        steps += trips
+        end = Now(steps, visited, full)
+        gradient_output.finish(plan, tiles, pipes, "store_dv", end, at, thread, None, trips > 0)
+        gradient_output.finish(plan, tiles, pipes, "store_dk", end, at, thread, mods.scale, trips > 0)
+        visited += 1
+        full += Int32(trips > 0)
+        tile += work.stride
