@@ -25,7 +25,8 @@ ALIGNMENT = 16  # bytes, of the start of q, k, v and out, and of their strides (
 def assemble(emitted: Emitted, folder: Path, sass: bool = False, name: str = "forward") -> Binary:
     """Compile a module, whose file is written to `folder` and stays there: the compiler reads it, and so do people.
 
-    name: the module's, and that of its host function. sass: disassemble too; needs the package nvidia-cuda-nvdisasm (ModuleNotFoundError says so).
+    name: the module's, and that of its host function.
+    sass: disassemble too; needs the package nvidia-cuda-nvdisasm (ModuleNotFoundError says so).
     """
     module = emitted.module(name)
     path = folder / module.file_name

@@ -1,4 +1,4 @@
-"""The variant's own functions for the backward: score with its slope, mask by query, scale, and which queries a key tile meets."""
+"""The variant's own functions for the backward: score with its slope, mask by query, scale, queries that a key tile meets."""
 
 import math
 

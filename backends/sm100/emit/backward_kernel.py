@@ -84,14 +84,14 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
 def _write_host(source: Source, spec: Spec) -> None:
     source.blank(2)
     source.line("@cute.jit")
-    names = "q k v out dout lse dlse dq dk dv rows sum_dq".split()
+    names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", "rows", "sum_dq"]
     head = ", ".join(f"{name}: cute.Tensor" for name in names)
     with source.block(f"def backward({head}{_declared(spec)}, processors: Int32, stream: cuda.CUstream):"):
         source.docstring(
             "Launch on `stream`: the pass before, the backward on `processors` multiprocessors at most, the pass after.",
             "",
             "q, out, dout, dq: (batch, len_q, heads, width); k, v, dk, dv: (batch, len_kv, kv_heads, width); lse, dlse:",
-            "(batch, heads, len_q), f32. rows, sum_dq: scratch, f32, PLAN.planes and PLAN.width_qk times the rows of all query tiles.",
+            "(batch, heads, len_q), f32. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.width_qk numbers a row, tiles whole.",
         )
         for name, tensor in LOADED:
             source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {tensor})")

@@ -32,8 +32,8 @@ class BackwardMods:
     """The variant's functions, as emitted for a thread that has one key and walks queries.
 
     queries(at): ranges [first, last) of queries that a key tile is seen by; hidden(at): ranges in which it has masked elements.
-    key(kv, at): values of one key, computed once. score(score, q, kv, at, key): the new score and its derivative by the score before
-    (None where that is 1), or None if unchanged.
+    key(kv, at): values of one key, computed once. score(score, q, kv, at, key): the new score and its derivative by the
+    score before (None where that is 1), or None if unchanged.
     mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     is_folded: nothing comes between q . k and the exponential but that factor.

@@ -102,9 +102,9 @@ def _use(pipe: Pipe, now: Now, distance: int) -> Any:
     count = now.full_tiles if pipe.once else now.tiles
     use = Int32(offset - steps * distance + 2 * pipe.depth * steps * distance)
     if steps:
-        use = use + now.steps * steps
+        use = use + (now.steps if steps == 1 else now.steps * steps)
     if tiles:
-        use = use + count * tiles
+        use = use + (count if tiles == 1 else count * tiles)
     return use
 
 
@@ -120,7 +120,7 @@ def _parity(pipe: Pipe, now: Now, distance: int) -> Any:
 
 def barrier(pipes: Pipes, pipe: Pipe, first: int, lane: Lane, now: Now, distance: int = 0) -> Any:
     """Pointer to the barrier at hand of a pipe's full or empty array."""
-    index = slot(pipe, now, distance) + first
+    index: Any = first if pipe.depth == 1 else slot(pipe, now, distance) + first
     if pipe.copies:
         index = index + lane * pipe.depth
     return pipes.barriers + index
@@ -175,19 +175,24 @@ def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False
     for pipe in pipes.table:
         if pipe.once != once:
             continue
-        full = (pipe.full_by, pipe.full_fence)
-        _signal_at(pipe.produce, operation, lane, full, barrier(pipes, pipe, pipe.full, lane, now))
-        if pipe.empty is not None and pipe.empty_by is not None:
+        if _concerns(pipe.produce, operation, lane):
+            pointer = barrier(pipes, pipe, pipe.full, lane, now)
+            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence), pointer)
+        if pipe.empty is not None and pipe.empty_by is not None and _concerns(pipe.release, operation, lane):
             pointer = barrier(pipes, pipe, pipe.empty, lane, now, pipe.distance)
             _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence), pointer)
 
 
+def _concerns(place: str, operation: str, lane: Lane) -> bool:
+    return _is_at(place, operation, lane) or _single_lane(place, operation, lane) is not None
+
+
 def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str], pointer: Any) -> None:
     only = _single_lane(place, operation, lane)
-    if only is not None:
-        _signal_if(lane, only, how[0], how[1], pointer)
-    elif _is_at(place, operation, lane):
+    if only is None:
         _signal(*how, pointer)
+    else:
+        _signal_if(lane, only, how[0], how[1], pointer)
 
 
 def _signal(engine: Engine, fence_kind: str, pointer: Any) -> None:

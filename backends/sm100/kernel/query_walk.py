@@ -13,7 +13,7 @@ from cutlass import Int32, Int64, Uint32
 
 @dataclass(frozen=True)
 class KeyAt:
-    """Where a key tile is. kv_first, kv_last: its first and last key that exist (inclusive); kv_base: its first; h: query head."""
+    """Where a key tile is. h: a query head; kv_base: its first key; kv_first, kv_last: its ends that exist (inclusive)."""
 
     sizes: Sizes
     tensors: Any

@@ -7,6 +7,7 @@ exponent bits. Adding 1.5 * 2^23 rounded down leaves n in the low bits of the su
 from typing import Any
 
 import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks import f32
 from cutlass import Float32, Int32
 
 LEAST = -127.0
@@ -20,11 +21,12 @@ POLYNOMIALS = {
 }
 
 
-def exponential(x: tuple[Any, Any], is_emulated: bool, degree: int) -> tuple[Float32, Float32]:
+def exponential(x: Any, is_emulated: bool, degree: int) -> tuple[Float32, Float32]:
     """2^x for both of a pair."""
     if is_emulated:
         return _emulated(x, degree)
-    return cute.math.exp2(x[0], fastmath=True), cute.math.exp2(x[1], fastmath=True)
+    low, high = f32.apart(x)
+    return f32.exp2(low), f32.exp2(high)
 
 
 def is_emulated(pair: int, share: float) -> bool:
@@ -32,17 +34,17 @@ def is_emulated(pair: int, share: float) -> bool:
     return int((pair + 1) * share) > int(pair * share)
 
 
-def _emulated(x: tuple[Any, Any], degree: int) -> tuple[Float32, Float32]:
-    low, high = (cute.arch.fmax(value, LEAST, nan=True) for value in x)
-    magic = (Float32(MAGIC), Float32(MAGIC))
-    floored = cute.arch.add_packed_f32x2((low, high), magic, rnd="rm")
-    whole = cute.arch.sub_packed_f32x2(floored, magic)
-    part = cute.arch.sub_packed_f32x2((low, high), whole)
-    *rest, last = (Float32(value) for value in (1.0, *POLYNOMIALS[degree]))
-    value = (last, last)
+def _emulated(x: Any, degree: int) -> tuple[Float32, Float32]:
+    low, high = (cute.arch.fmax(value, LEAST, nan=True) for value in f32.apart(x))
+    x = f32.pair(low, high)
+    floored = f32.add(x, f32.twice(MAGIC), "down")
+    part = f32.subtract(x, f32.subtract(floored, f32.twice(MAGIC)))
+    *rest, last = (1.0, *POLYNOMIALS[degree])
+    value = f32.twice(last)
     for coefficient in reversed(rest):
-        value = cute.arch.fma_packed_f32x2(value, part, (coefficient, coefficient))
-    return _scaled(value[0], floored[0]), _scaled(value[1], floored[1])
+        value = f32.multiply_add(value, part, f32.twice(coefficient))
+    low, high = (_scaled(one, whole) for one, whole in zip(f32.apart(value), f32.apart(floored), strict=True))
+    return low, high
 
 
 def _scaled(value: Float32, floored: Float32) -> Float32:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass
-import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory

@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import tensor_memory
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
@@ -14,6 +14,7 @@ from attnspec.backends.sm100.kernel.work import At
 from cutlass import Boolean, Float32, Int32
 
 CHUNK = 16  # columns of O moved at a time: what a thread holds in registers
+PIECE_BYTES = 16
 LOG2_E = math.log2(math.e)
 LN_2 = math.log(2.0)
 
@@ -56,19 +57,17 @@ def scale_in_place(plan: Plan, address: Any, factor: Float32) -> None:
     """O *= factor in tensor memory, for this thread's row; the stores are fenced by whoever signals."""
     for column in range(0, plan.width_v, CHUNK):
         values = _scaled(address + column, factor)
-        tensor_memory.store(address + column, tensor_memory.words(values))
+        tensor_memory.store(address + column, f32.words(values))
 
 
-def _scaled(address: Any, factor: Float32) -> cute.Tensor:
+def _scaled(address: Any, factor: Float32) -> list[Float32]:
     """A chunk of this thread's row of O, times `factor`."""
-    values = cute.make_rmem_tensor(CHUNK, Float32)
-    for index, value in enumerate(tensor_memory.load(address, CHUNK)):
-        values[index] = value
+    values = tensor_memory.load(address, CHUNK)
     tensor_memory.wait_loads()
-    for index in range(0, CHUNK, 2):
-        pair = (values[index], values[index + 1])
-        values[index], values[index + 1] = cute.arch.mul_packed_f32x2(pair, (factor, factor))
-    return values
+    factors, scaled = f32.twice(factor), []
+    for at in range(0, CHUNK, 2):
+        scaled += f32.apart(f32.multiply(f32.pair(values[at], values[at + 1]), factors))
+    return scaled
 
 
 def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[Float32, Float32]:
@@ -89,34 +88,32 @@ def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[F
     return scale, Float32(cutlass.select_(is_empty, -Float32.inf, lse))
 
 
-def _row_address(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> Any:
+def _row_addresses(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> list[Any]:
+    """Where the 16-byte pieces of a thread's row are, in the first box: the 128-byte swizzle exchanges them (PTX ISA)."""
     pipe = find(pipes, "out", lane)
     copy = lane if pipe.copies else slot(pipe, now)
-    return tiles.shared + plan.o_offset + copy * plan.o_stride + thread * plan.row_bytes
+    row = tiles.shared + plan.o_offset + copy * plan.o_stride + thread * plan.row_bytes
+    pieces = plan.row_bytes // PIECE_BYTES
+    return [row + ((thread % pieces) ^ piece) * PIECE_BYTES for piece in range(pieces)]
 
 
-def _put(plan: Plan, address: Any, thread: Any, piece: int, words: list[Int32]) -> None:
-    """Store 16 bytes, the `piece`-th of the row, where the 128-byte swizzle has them (PTX ISA, swizzling modes)."""
-    per_row = plan.row_bytes // 16
-    block, chunk = divmod(piece, per_row)
-    place = address + block * plan.box_bytes + ((thread % per_row) ^ chunk) * 16
-    ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words)
+def _put(plan: Plan, row: list[Any], piece: int, words: list[Int32]) -> None:
+    """Store 16 bytes, the `piece`-th of the row."""
+    box, at = divmod(piece, len(row))
+    ptx(f"st.shared.v4.b32 [{{$r0}}+{box * plan.box_bytes}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};", row[at], *words)
 
 
 def write_shared(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any, address: Any, scale: Float32) -> None:
     """The thread's row of O, times `scale`, in the output type."""
-    row = _row_address(plan, tiles, pipes, lane, now, thread)
+    row = _row_addresses(plan, tiles, pipes, lane, now, thread)
     for column in range(0, plan.width_v, CHUNK):
-        values = _scaled(address + column, scale)
-        packed = cute.make_rmem_tensor(CHUNK // 2, Int32)
-        narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(CHUNK))
-        narrow.store(values.load().to(plan.element))
-        for half in range(2):
-            _put(plan, row, thread, column // 8 + half, [packed[half * 4 + index] for index in range(4)])
+        words = f32.narrow(_scaled(address + column, scale), plan.element)
+        for at in range(0, len(words), 4):
+            _put(plan, row, (column // 2 + at) // 4, words[at : at + 4])
 
 
 def write_zeros(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> None:
     """A row of zeros."""
-    row = _row_address(plan, tiles, pipes, lane, now, thread)
+    row = _row_addresses(plan, tiles, pipes, lane, now, thread)
     for piece in range(plan.width_v // 8):
-        _put(plan, row, thread, piece, [Int32(0)] * 4)
+        _put(plan, row, piece, [Int32(0)] * 4)

@@ -1,19 +1,22 @@
 """One step of online softmax on a row of scores held in registers (Milakov and Gimelshein; FA4 for the lazy maximum)."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import tensor_memory
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.sm100.kernel.blocks.exponential import exponential, is_emulated
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
 from attnspec.backends.sm100.kernel.work import At
-from cutlass import Float32, Int32, Uint32
+from cutlass import Float32, Int32
 
 CHUNK = WORD  # columns a tensor memory instruction moves
+# A list of values, not a tensor of registers: reading an element of that is four operations to trace for one that is meant.
+Row = list[Float32]
 
 
 @dataclass(frozen=True)
@@ -30,17 +33,14 @@ class Element:
         return Element(self.q, self.first_key + keys, self.at, self.row)
 
 
-def load_scores(address: Any, count: int) -> cute.Tensor:
+def load_scores(address: Any, count: int) -> Row:
     """`count` f32 values of a row of S, complete when this returns."""
-    s = cute.make_rmem_tensor(count, Float32)
-    for first in range(0, count, CHUNK):
-        for index, value in enumerate(tensor_memory.load(address + first, CHUNK)):
-            s[first + index] = value
+    s = [value for first in range(0, count, CHUNK) for value in tensor_memory.load(address + first, min(count, CHUNK))]
     tensor_memory.wait_loads()
     return s
 
 
-def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_partial: bool) -> cute.Tensor:
+def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_partial: bool) -> Row:
     """A row of S, scaled, scored and masked.
 
     Where an element needs a load of its own, S is first rewritten in tensor memory a chunk at a time: with all of a row at
@@ -57,47 +57,47 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
 
 @cute.jit
 def _rewrite(plan: Plan, mods: Mods, address: Int32, element: Element, is_partial: cutlass.Constexpr):
-    for first in cutlass.range(0, plan.tile_kv, CHUNK, unroll=1):
-        s = load_scores(address + first, CHUNK)
+    count = CHUNK if mods.mask_reads else CHUNK // 2  # a mask word is made of 32 keys
+    for first in cutlass.range(0, plan.tile_kv, count, unroll=1):
+        s = load_scores(address + first, count)
         _finish(mods, s, element.moved(first), is_partial)
-        tensor_memory.store(address + first, tensor_memory.words(s))
+        tensor_memory.store(address + first, f32.words(s))
     tensor_memory.wait_stores()
 
 
-def _finish(mods: Mods, s: cute.Tensor, element: Element, is_partial: bool) -> None:
+def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
     """Scale, score and mask, in place, what is not folded away."""
     if mods.scale is not None:
         scale = mods.scale(element.at)
-        for index in range(cute.size(s)):
+        for index in range(len(s)):
             value = s[index] * scale
             key = element.first_key + index
             s[index] = value if mods.score is None else mods.score(value, element.q, key, element.at, element.row)
     if is_partial:
-        for first in range(0, cute.size(s), WORD):
+        for first in range(0, len(s), WORD):
             _mask(mods, s, first, element.moved(first))
 
 
-def _mask(mods: Mods, s: cute.Tensor, first: int, element: Element) -> None:
+def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
     """Put -inf where the key is hidden or beyond the sequence, for the 32 keys from `first`."""
     visible = keys_below(element.at.sizes.len_kv, element.first_key)
     if mods.mask is not None:
         visible = visible & mods.mask(element.q, element.first_key, element.at, element.row)
-    for index in range(WORD):
-        is_visible = (visible & Uint32(1 << index)) != Uint32(0)
-        s[first + index] = Float32(cutlass.select_(is_visible, s[first + index], -Float32.inf))
+    hidden = f32.constant(-math.inf)
+    for bit in range(min(WORD, len(s) - first)):
+        s[first + bit] = f32.where_bit(visible, bit, s[first + bit], hidden)
 
 
-def new_maximum(plan: Plan, mods: Mods, s: cute.Tensor, old: Float32) -> tuple[Float32, Float32]:
+def new_maximum(plan: Plan, mods: Mods, s: Row, old: Float32) -> tuple[Float32, Float32]:
     """The row maximum to use from now on and the factor that brings earlier sums to it.
 
     The old one stays, and the factor is 1, while the new one exceeds it by no more than the threshold (log2 units). A NaN among
     the scores makes the maximum, and with it the row, NaN.
     """
-    peaks = [old, *(s[index] for index in range(3))]
+    peaks = [old, *s[:3]]
     for index in range(3, plan.tile_kv):
-        peaks[index % 4] = cute.arch.fmax(peaks[index % 4], s[index], nan=True)
-    left, right = (cute.arch.fmax(peaks[at], peaks[at + 1], nan=True) for at in (0, 2))
-    peak = cute.arch.fmax(left, right, nan=True)
+        peaks[index % 4] = f32.larger(peaks[index % 4], s[index])
+    peak = f32.larger(f32.larger(peaks[0], peaks[1]), f32.larger(peaks[2], peaks[3]))
     growth = (peak - old) * mods.to_log2
     stays = growth <= plan.rescale_threshold
     now = Float32(cutlass.select_(stays, old, peak))
@@ -110,30 +110,23 @@ def shift(mods: Mods, row_max: Float32) -> Float32:
     return Float32(cutlass.select_(row_max == -Float32.inf, Float32(0.0), row_max * mods.to_log2))
 
 
-def exponentials(plan: Plan, mods: Mods, s: cute.Tensor, amount: Float32, address: Any, piece: str) -> None:
+def exponentials(plan: Plan, mods: Mods, s: Row, amount: Float32, address: Any, piece: str) -> None:
     """P of one piece of the row, to tensor memory in the 16-bit type; s keeps the f32 values for the row sum."""
     first, last = (0, plan.probability_split) if piece == "exp_head" else (plan.probability_split, plan.tile_kv)
-    factor = Float32(mods.to_log2)
+    factor, shift = f32.twice(mods.to_log2), f32.twice(-amount)
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
-            low, high = cute.arch.fma_packed_f32x2((s[index], s[index + 1]), (factor, factor), (-amount, -amount))
+            x = f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift)
             emulated = is_emulated(index // 2, plan.emulated_share)
-            s[index], s[index + 1] = exponential((low, high), emulated, plan.exponential_degree)
-        chunk = cute.make_tensor(s.iterator + at, cute.make_layout(CHUNK))
-        packed = cute.make_rmem_tensor(CHUNK // 2, Int32)
-        narrow = cute.make_tensor(cute.recast_ptr(packed.iterator, dtype=plan.element), cute.make_layout(CHUNK))
-        narrow.store(chunk.load().to(plan.element))
-        tensor_memory.store(address + at // 2, [packed[index] for index in range(CHUNK // 2)])
+            s[index], s[index + 1] = exponential(x, emulated, plan.exponential_degree)
+        tensor_memory.store(address + at // 2, f32.narrow(s[at : at + CHUNK], plan.element))
 
 
-def add_row(s: cute.Tensor, total: Float32) -> Float32:
+def add_row(s: Row, total: Float32) -> Float32:
     """`total` plus the sum of the row."""
-    count = cute.size(s)
-    sums = [(total, s[0]), (s[1], s[2]), (s[3], s[4]), (s[5], s[6])]
-    for index in range(7, count - 1, 2):
-        at = index // 2 % 4
-        sums[at] = cute.arch.add_packed_f32x2(sums[at], (s[index], s[index + 1]))
-    left, right = cute.arch.add_packed_f32x2(
-        cute.arch.add_packed_f32x2(sums[0], sums[1]), cute.arch.add_packed_f32x2(sums[2], sums[3])
-    )
-    return left + right + s[count - 1]
+    first, *rest = (f32.pair(s[index], s[index + 1]) for index in range(0, len(s), 2))
+    sums = [f32.add(first, f32.pair(total, Float32(0.0))), *rest[:3]]
+    for index, values in enumerate(rest[3:]):
+        sums[index % 4] = f32.add(sums[index % 4], values)
+    left, right = f32.apart(f32.add(f32.add(sums[0], sums[1]), f32.add(sums[2], sums[3])))
+    return left + right

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from cutlass import Float32, Int32, Uint32
 
@@ -25,12 +24,6 @@ def store(address: Any, values: list[Any]) -> None:
     """Write 32-bit values to consecutive columns of this thread's lane; complete only after `wait_stores`."""
     names = ", ".join(f"{{$r{index + 1}}}" for index in range(len(values)))
     ptx(f"tcgen05.st.sync.aligned.32x32b.x{len(values)}.b32 [{{$r0}}], {{{names}}};", address, *values)
-
-
-def words(values: cute.Tensor) -> list[Int32]:
-    """Register values as 32-bit words, for `store`."""
-    bits = cute.make_tensor(cute.recast_ptr(values.iterator, dtype=Int32), values.layout)
-    return [bits[index] for index in range(cute.size(bits))]
 
 
 def wait_stores() -> None:

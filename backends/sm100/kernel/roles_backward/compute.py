@@ -30,7 +30,7 @@ class _Place:
 
 @cute.jit
 def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
-    """Waits: S, dP complete; the rows' numbers full; dS in shared memory read. Signals: P, then dS in tensor and in shared memory.
+    """Waits: S, dP complete; the rows' numbers full; dS in shared memory read. Signals: P, then dS, in tensor and shared memory.
 
     P takes the place of S in tensor memory and dS that of dP, each warpgroup in its own half of the columns.
     """

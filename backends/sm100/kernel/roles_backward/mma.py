@@ -16,8 +16,8 @@ from cutlass import Boolean, Int32
 
 @cute.jit
 def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
-    """Waits: k, v, q, dO full; P, dS written; dQ drained where dP takes its place. Signals, by commit: products complete, operands
-    read.
+    """Waits: k, v, q, dO full; P, dS written; dQ drained where dP takes its place. Signals, by commit: products complete, and
+    operands read.
 
     An operation of stage 1 belongs to the step before: the first trip runs stage 0 alone, the last stage 1 alone.
     """

@@ -1,7 +1,6 @@
 """The pass before the backward: what each query row brings, and the sum of dQ set to zero. A CTA a query tile, a thread a row."""
 
 import math
-from typing import Any
 
 import cutlass
 import cutlass.cute as cute
@@ -10,7 +9,7 @@ from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_addr
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.query_walk import query_tiles
 from attnspec.backends.sm100.kernel.work import Sizes
-from cutlass import Boolean, Float32, Int32, Int64
+from cutlass import Float32, Int32, Int64
 
 LOG2_E = math.log2(math.e)
 PIECE = 8  # elements of 16 bytes

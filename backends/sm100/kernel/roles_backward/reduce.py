@@ -1,6 +1,5 @@
 """The reduce role of the backward: a warpgroup that moves dQ of each step to shared memory, and stores dK and dV at the end."""
 
-from typing import Any
 
 import cutlass
 import cutlass.cute as cute
