@@ -17,27 +17,23 @@ from attnspec.runtime.binary import Binary, read_resources
 from attnspec.language.diagnostics import InternalError
 
 COMPILER = "nvidia-cutlass-dsl"
-ARGUMENTS = {"forward": "arguments", "backward": "backward_arguments"}  # by module: where the manifest lists what it takes
 DIALECTS = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")  # each looks for settings of its own; importing the compiler starts both
 ALIGNMENT = 16  # bytes, of the start of q, k, v and out, and of their strides (TMA)
 
 
-def assemble(emitted: Emitted, folder: Path, sass: bool = False, name: str = "forward") -> Binary:
+def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     """Compile a module, whose file is written to `folder` and stays there: the compiler reads it, and so do people.
 
-    name: the module's, and that of its host function.
     sass: disassemble too; needs the package nvidia-cuda-nvdisasm (ModuleNotFoundError says so).
     """
-    module = emitted.module(name)
+    (module,) = emitted.modules
     path = folder / module.file_name
     path.write_text(module.text, encoding="utf-8")
     if sass and not has_disassembler():
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
         live = load_file(module, path)
-        compiled = _compile(
-            getattr(live, name), emitted.manifest["architecture"], emitted.manifest[ARGUMENTS[name]], scratch, sass
-        )
+        compiled = _compile(getattr(live, module.name), emitted.manifest, scratch, sass)
         artifacts = compiled.artifacts
         ptx, cubin, text = _text(artifacts.PTX), bytes(artifacts.CUBIN), _text(artifacts.SASS) if sass else None
     if not ptx or not cubin:
@@ -93,20 +89,20 @@ def quiet_settings(scratch: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _compile(function: Any, architecture: str, rows: Sequence[Mapping[str, Any]], scratch: str, sass: bool) -> Any:
+def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: bool) -> Any:
     import cutlass.cute as cute
     from cutlass import Int32
     from cutlass.cute.runtime import make_fake_stream
 
     options = [
-        f"--gpu-arch {architecture}",
+        f"--gpu-arch {manifest['architecture']}",
         "--keep-ptx",
         "--keep-cubin",
         "--generate-line-info",
         f"--dump-dir {scratch}",
     ]
     options += ["--keep-sass"] if sass else []
-    arguments = _fake_arguments(rows)
+    arguments = _fake_arguments(manifest["arguments"])
     return cute.compile(function, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))
 
 

@@ -1,6 +1,7 @@
 """The sm100 target: what it cannot run, and its emitted source."""
 
 from attnspec.backends.emitted import Emitted
+from attnspec.backends.sm100.emit.backward_module import backward_module
 from attnspec.backends.sm100.emit.manifest import manifest_of
 from attnspec.backends.sm100.emit.module import forward_module
 from attnspec.lowering.analysis.analysed import Analysed
@@ -11,5 +12,6 @@ ARCHITECTURE = "sm_100a"
 
 
 def emit(analysed: Analysed, schedule: Schedule) -> Emitted:
-    """The emitted modules of a schedule, with the facts a launch needs; a pure function of its arguments."""
-    return Emitted(NAME, (forward_module(analysed, schedule),), manifest_of(analysed, schedule, ARCHITECTURE))
+    """The emitted module of a schedule, with the facts a launch needs; a pure function of its arguments."""
+    make = forward_module if schedule.dataflow.direction == "forward" else backward_module
+    return Emitted(NAME, (make(analysed, schedule),), manifest_of(analysed, schedule, ARCHITECTURE))

@@ -5,6 +5,7 @@ from typing import Any
 from attnspec.backends.sm100.emit.dialect import attribute_names
 from attnspec.backends.sm100.emit.pipes import barrier_count
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward import PLANES
 from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.show import show
@@ -12,19 +13,19 @@ from attnspec.language.spec import Spec
 
 
 def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> dict[str, Any]:
-    """Name, spec, constants, arguments of `forward`, and the schedule's resources."""
+    """Name, spec, constants, arguments of the host function, and the schedule's resources."""
     spec = analysed.spec
     return {
         "name": spec.name,
         "architecture": architecture,
         "spec": show(spec),
         "constants": {constant.name: constant.value for constant in spec.constants},
-        "arguments": arguments_of(spec),
-        "backward_arguments": backward_arguments_of(spec),
+        "arguments": arguments_of(spec) if schedule.dataflow.direction == "forward" else backward_arguments_of(spec),
         "threads": schedule.threads,
         "shared_bytes": schedule.shared_bytes,
         "tensor_columns": schedule.tensor_columns,
         "barriers": barrier_count(schedule),
+        "scratch": scratch_of(schedule) if schedule.dataflow.direction == "backward" else {},
         "roles": {role.name: {"warps": list(role.warps), "registers": role.registers} for role in schedule.roles},
     }
 
@@ -50,6 +51,11 @@ def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
     rows = [{"name": name, "dtype": "f32", "rank": 3, "width": None} for name in ("lse", "dlse")]
     scratch = [{"name": name, "dtype": "f32", "rank": 1, "width": None} for name in ("rows", "sum_dq")]
     return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec)]
+
+
+def scratch_of(schedule: Schedule) -> dict[str, int]:
+    """Numbers (f32) that a row of a query tile takes in the scratch tensors; tiles are whole."""
+    return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": -(-schedule.head_dim // 16) * 16}
 
 
 def declared_of(spec: Spec) -> list[dict[str, Any]]:

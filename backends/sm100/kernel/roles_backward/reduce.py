@@ -1,6 +1,5 @@
 """The reduce role of the backward: a warpgroup that moves dQ of each step to shared memory, and stores dK and dV at the end."""
 
-
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles

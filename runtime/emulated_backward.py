@@ -1,0 +1,61 @@
+"""The backward of a GPU target, run on the CPU by the emulator from the very PTX that would ship."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import torch
+from attnspec.backends.emitted import Emitted
+from attnspec.runtime.assemble import assemble
+from attnspec.runtime.binary import Binary
+from attnspec.runtime.call import Call, Forward, Gradients
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from attnspec.emulator.report import Report
+
+
+@dataclass(frozen=True)
+class EmulatedBackward:
+    """The backward's kernels. learned: by declaration, whether a tensor receives a gradient."""
+
+    emitted: Emitted
+    learned: tuple[bool, ...]
+    _folder: TemporaryDirectory[str] = field(default_factory=lambda: TemporaryDirectory(prefix="attnspec-"), repr=False)
+
+    @cached_property
+    def binary(self) -> Binary:
+        """The compiled kernels; their source stays in a folder of its own as long as this lives."""
+        return assemble(self.emitted, Path(self._folder.name))
+
+    def run(
+        self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, ctas: int, seed: int | None
+    ) -> "tuple[Gradients, Report | None]":
+        """Gradients with some timing, and the emulator's report (None where there is nothing to launch)."""
+        from attnspec.emulator.launch import launch
+        from attnspec.runtime.emulated_program import as_argument
+
+        dq, dk, dv = (torch.zeros(given.shape, dtype=given.dtype) for given in (call.q, call.k, call.v))
+        declared = tuple(map(as_argument, call.tensors))
+        sums = [torch.zeros(given.shape) for given, is_learned in zip(declared, self.learned, strict=True) if is_learned]
+        report = None
+        if results.out.numel() and call.k.numel():
+            lines = (results.lse.contiguous(), dlse)
+            arguments = (call.q, call.k, call.v, results.out, dout, *lines, dq, dk, dv, *self.scratch(call))
+            report = launch(self.binary.compiled, *arguments, *declared, *sums, ctas, seed=seed).check()
+        found = iter(sums)
+        tensors = tuple(
+            next(found).reshape(given.shape).to(given.dtype) if is_learned else None
+            for given, is_learned in zip(call.tensors, self.learned, strict=True)
+        )
+        return Gradients(dq, dk, dv, tensors), report
+
+    def scratch(self, call: Call) -> tuple[Tensor, Tensor]:
+        """Memory that the passes hand to one another: numbers of each row, and the sum of dQ; the first pass fills it."""
+        rows_of = self.emitted.manifest["scratch"]
+        batch, length, heads = call.q.shape[:3]
+        rows = batch * heads * -(-length // rows_of["tile_q"]) * rows_of["tile_q"]
+        planes, width = torch.empty(rows * rows_of["planes"]), torch.empty(rows * rows_of["width"])
+        return planes, width
