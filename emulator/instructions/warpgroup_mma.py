@@ -15,34 +15,39 @@ from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES, Act, Loose, Rows, Rule, items_of, only, unsupported
 from attnspec.emulator.machine.matrix import SPANS, Tile, gather_tile, widen
 from attnspec.emulator.machine.tasks import Pipe, Task
-from attnspec.emulator.numerics.faithful import Form
+from attnspec.emulator.numerics.faithful import Form, whole
 from attnspec.emulator.ptx.operands import Immediate, Instruction, Vector
 
-ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}
+ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+WHOLE = ("s8", "u8")
 CODES = {0: 0, 1: 2, 2: 4, 3: 6}  # the swizzle's code here -> that of a tcgen05 descriptor
 FP8_FRACTION = 13  # bits that Hopper keeps of fp8 sums (FACTS C11)
 ROWS = 16
 
 
 def multiply(instruction: Instruction) -> Rule:
-    """wgmma.mma_async.sync.aligned.m64nNkK.D.A.B {d}, a, b, scale-d, negate-a, negate-b [, turned-a] [, turned-b]"""
+    """wgmma.mma_async.sync.aligned.m64nNkK.D.A.B {d}, a, b, scale-d, negate-a, negate-b [, turned-a] [, turned-b]; of integers
+    ...s32.A.B[.satfinite] {d}, a, b, scale-d"""
     words = instruction.parts
-    shape, result, a_format, b_format = words[4:8] if len(words) == 8 else ("", "", "", "")
+    shape, result, a_format, b_format = words[4:8] if len(words) >= 8 else ("", "", "", "")
     found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
-    if found is None or a_format not in ELEMENTS or b_format not in ELEMENTS or result not in ("f32", "f16"):
+    integers = a_format in WHOLE
+    results = ("s32",) if integers else ("f32", "f16")
+    if found is None or a_format not in ELEMENTS or b_format not in (WHOLE if integers else ELEMENTS) or result not in results:
         raise unsupported(instruction, "this shape or type")
-    only(instruction, "mma_async", "sync", "aligned", shape, result, a_format, b_format)
+    only(instruction, "mma_async", "sync", "aligned", shape, result, a_format, b_format, *(("satfinite",) if integers else ()))
     n, k = int(found[1]), int(found[2])
     if n % 8 or not 8 <= n <= 256 or k * ELEMENTS[a_format] != 32:
         raise unsupported(instruction, "this shape")
     target, a, b, adds, *flags = instruction.operands
-    numbers = [flag.value for flag in flags if isinstance(flag, Immediate)]
+    numbers = [1, 1] if integers and not flags else [flag.value for flag in flags if isinstance(flag, Immediate)]
+    flags = flags or numbers
     registers = isinstance(a, Vector)
     turns = numbers[2:] if ELEMENTS[a_format] == 2 else []
     if len(numbers) != len(flags) or len(numbers) < 2 or any(number not in (1, -1, (1 << 32) - 1) for number in numbers[:2]):
         raise unsupported(instruction, "these constants")
     rows = items_of(target)
-    if len(rows) != (n // 2 if result == "f32" else n // 4):
+    if len(rows) != (n // 4 if result == "f16" else n // 2):
         raise unsupported(instruction, f"{len(rows)} registers of the accumulator")
     call = partial(
         issue,
@@ -52,6 +57,7 @@ def multiply(instruction: Instruction) -> Rule:
         negates=(numbers[0] == 1) != (numbers[1] == 1),
         turned=(bool(turns[0]) if turns and not registers else False, bool(turns[-1]) if turns else False),
         registers=registers,
+        saturates="satfinite" in words,
     )
     sources = ((Rows(items_of(a)), "u32") if registers else (a, "u64"), (b, "u64"), (adds, "pred"))
     # Register by register, so that the accumulator is seen where it is, and not a copy of it that is not there yet.
@@ -60,12 +66,10 @@ def multiply(instruction: Instruction) -> Rule:
 
 def decode(word: int) -> Tile:
     """A shared memory descriptor of sm_90a."""
-    if word >> 49 & 7:
-        raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: base offset {word >> 49 & 7} is not modelled")
     if word >> 46 & 7 or word >> 52 & 1023:
         raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: bits 46 to 48 and 52 to 61 must be 0")
     swizzle = CODES[word >> 62]
-    return Tile((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, swizzle)
+    return Tile((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, swizzle, word >> 49 & 7)
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +81,7 @@ def places(registers: int) -> tuple[Any, Any]:
 
 def issue(
     warp: Any, mask: Any, a: Any, b: Any, adds: Any, *old: Any,
-    n: int, k: int, form: Form, negates: bool, turned: tuple[bool, bool], registers: bool,
+    n: int, k: int, form: Form, negates: bool, turned: tuple[bool, bool], registers: bool, saturates: bool,
 ) -> Any:  # fmt: skip
     """Queue one product; its registers as rows, which are filled when it is done."""
     if mask is not None:
@@ -99,7 +103,10 @@ def issue(
             left = left[ROWS * (warp.index % 4) :][:ROWS] if turned[0] else left
         right = gather_tile(task, cta.shared, decode(b_word), n, k, form.b, turned[1])
         before = spread(held, form.result) if enabled else None
-        product = cta.machine.multiply(-left if negates else left, right, before, form)
+        if form.result == "s32":
+            product = whole(left, right, before, saturates)
+        else:
+            product = cta.machine.multiply(-left if negates else left, right, before, form)
         result[...] = collected(product, form.result)
 
     pipe = warp.matrix_pipe = warp.matrix_pipe or Pipe(f"wgmma of {warp.name}")
@@ -123,13 +130,13 @@ def in_flight(warp: Any, old: tuple[Any, ...]) -> Any:
 
 
 def spread(rows: Any, kind: str) -> Any:
-    """Registers as the accumulator (n, 16) in f32."""
-    values = rows.view(np.float32)
+    """Registers as the accumulator (n, 16) in f32, or s32."""
+    values = rows.view(np.int32 if kind == "s32" else np.float32)
     if kind == "f16":
         halves = np.ascontiguousarray(rows).view(np.float16).reshape(len(rows), LANES, 2)
         values = halves.transpose(0, 2, 1).reshape(2 * len(rows), LANES).astype(np.float32)
     row, column = places(len(values))
-    result = np.empty((2 * len(values), ROWS), np.float32)
+    result = np.empty((2 * len(values), ROWS), values.dtype)
     result[column, row] = values
     return result
 
@@ -137,9 +144,9 @@ def spread(rows: Any, kind: str) -> Any:
 def collected(product: Any, kind: str) -> Any:
     """An accumulator (n, 16) as registers."""
     row, column = places(len(product) // 2)
-    values = product[column, row].astype(np.float32)
-    if kind == "f32":
-        return values.view(np.uint32)
+    values = product[column, row]
+    if kind != "f16":
+        return values.astype(np.int32 if kind == "s32" else np.float32).view(np.uint32)
     halves = values.astype(np.float16).reshape(-1, 2, LANES).transpose(0, 2, 1)
     return np.ascontiguousarray(halves).view(np.uint32)[..., 0]
 
@@ -205,4 +212,4 @@ TABLE = {
     "wgmma.commit_group": commit,
     "wgmma.wait_group": wait,
 }
-assert set(CODES.values()) == set(SPANS)
+assert set(CODES.values()) <= set(SPANS)

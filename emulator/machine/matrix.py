@@ -11,14 +11,14 @@ from attnspec.emulator.machine.tensor_map import swizzled
 from attnspec.emulator.numerics import faithful, formats
 
 Array = Any
-SPANS = {0: 16, 2: 128, 4: 64, 6: 32}  # bytes of a swizzle's row, by the descriptor's code
-SWIZZLES = {0: 0, 2: 3, 4: 2, 6: 1}
+SPANS = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}  # bytes of a swizzle's row, by the descriptor's code
+SWIZZLES = {0: 0, 1: 4, 2: 3, 4: 2, 6: 1}
 FORMATS = {
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
     "f8f6f4": {0: "e4m3", 1: "e5m2"},  # the 6 and 4-bit ones are padded in shared memory: not modelled
 }
-ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}  # bytes
+ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}  # bytes
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,14 @@ def decode_instruction(word: int, kind: str) -> Instruction:
 
 @dataclass(frozen=True)
 class Tile:
-    """A shared memory matrix descriptor (FACTS C3), in bytes. swizzle: its code in the descriptor."""
+    """A shared memory matrix descriptor (FACTS C3), in bytes. swizzle: its code in the descriptor; base: where in the swizzle's
+    pattern the tile starts, in rows of 128 bytes."""
 
     start: int
     leading: int
     stride: int
     swizzle: int
+    base: int = 0
 
 
 @lru_cache(maxsize=4096)
@@ -76,9 +78,10 @@ def decode_tile(word: int) -> Tile:
     swizzle = word >> 61 & 7
     if word >> 46 & 7 != 1:
         raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: version bits {word >> 46 & 7}, wanted 1")
-    if swizzle not in SPANS or word >> 49 & 15:
-        raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: swizzle code {swizzle}, offset {word >> 49 & 15}")
-    return Tile((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, swizzle)
+    if swizzle not in SPANS or word >> 52 & 1:
+        mode = "absolute" if word >> 52 & 1 else "relative"
+        raise KernelFault("matrix-descriptor", f"matrix descriptor {word:#x}: swizzle code {swizzle}, {mode} leading offset")
+    return Tile((word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, swizzle, word >> 49 & 7)
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +96,8 @@ def tile_places(tile: Tile, rows: int, width: int, element: int, mn_major: bool,
         k = np.arange(width)[:, None]
         mn = np.arange(0, rows, chunk)[None] * element
         if tile.swizzle:
-            places = mn % span + mn // span * tile.leading + k % 8 * span + k // 8 * tile.stride
+            deep = 4 if tile.swizzle == 1 else 8  # rows of k in a pattern (CU mma_sm100_desc.hpp, canonical layouts)
+            places = mn % span + mn // span * tile.leading + k % deep * span + k // deep * tile.stride
         else:
             places = mn // 16 * tile.stride + k % 8 * 16 + k // 8 * tile.leading
     else:
@@ -103,7 +107,7 @@ def tile_places(tile: Tile, rows: int, width: int, element: int, mn_major: bool,
             places = row % 8 * span + row // 8 * tile.stride + k
         else:
             places = row % 8 * 16 + row // 8 * tile.stride + k // 16 * tile.leading
-    return swizzled(tile.start + places, SWIZZLES[tile.swizzle])
+    return swizzled(tile.start + places, SWIZZLES[tile.swizzle], tile.base)
 
 
 def widen(raw: Array, format: str) -> Array:
@@ -114,6 +118,8 @@ def widen(raw: Array, format: str) -> Array:
         return raw.view(np.float16).astype(np.float32)
     if format == "tf32":
         return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    if format in ("s8", "u8"):
+        return raw.view(np.int8 if format == "s8" else np.uint8).astype(np.float32)
     return formats.decode(raw.view(np.uint8), format)
 
 

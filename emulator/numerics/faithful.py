@@ -99,3 +99,11 @@ def fast(a: Array, b: Array, accumulator: Array | None, form: Form) -> Array:
     """By the BLAS, in f32: not the tensor core's bits."""
     product = np.dot(b, a.T)
     return product if accumulator is None else product + accumulator
+
+
+def whole(a: Array, b: Array, accumulator: Array | None, saturates: bool) -> Array:
+    """Products of 8-bit integers (held in f32, where 32 of them sum exactly) plus s32 (n, m): modulo 2^32, or clamped."""
+    total = np.dot(b, a.T).astype(np.int64)
+    if accumulator is not None:
+        total = total + accumulator
+    return (np.clip(total, -(2**31), 2**31 - 1) if saturates else total).astype(np.int32)
