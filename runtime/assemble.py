@@ -107,7 +107,7 @@ def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: boo
 
 
 def _fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Tensors without memory: any lengths, any strides that TMA takes, 64-bit strides."""
+    """Tensors without memory: any lengths, any strides that TMA takes, 64-bit strides; and numbers."""
     import cutlass
     import cutlass.cute as cute
     from cutlass.cute.runtime import make_fake_tensor
@@ -121,6 +121,8 @@ def _fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     }
 
     def fake(row: Mapping[str, Any]) -> Any:
+        if row["rank"] == 0:
+            return cutlass.Int32(1)
         free = row["rank"] - (1 if row["width"] else 0)
         by_tma = row["width"] is not None
         shape = [cute.sym_int() for _ in range(free)] + ([row["width"]] if by_tma else [])

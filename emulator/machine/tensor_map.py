@@ -114,6 +114,9 @@ def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...])
         if memory.observer is not None:
             memory.observer.access(None, memory, False, *runs(found.view))
         result[found.inside] = found.view
+    else:
+        # An H200 reports an illegal address where a box lies outside whole and there is no memory at the map's start.
+        memory.region(map.address, map.address + map.element)
     return result.reshape(-1).view(np.uint64).reshape(-1, 2)
 
 

@@ -16,6 +16,3 @@ def refuse_unsupported(analysed: Analysed, limits: Limits) -> None:
         statement = f"head_dim {dims[0]}" if dims[0] == dims[1] else f"head_dim {dims[0]}, {dims[1]}"
         reason = f"{limits.target} takes multiples of 8 up to {LARGEST}, and {LATENT[0]} with {LATENT[1]} for values"
         raise Unsupported(statement, reason)
-    if spec.is_varlen:
-        reason = "a tile of the output is stored whole, and past the end of a sequence that overwrites rows of the next one"
-        raise Unsupported("varlen", reason)

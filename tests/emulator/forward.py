@@ -76,7 +76,7 @@ def forward(
     k, v = (normal(lengths[1], heads[1], width) for width in (spec.head_dim, spec.head_dim_v))
     out = torch.full((batch, lengths[0], heads[0], spec.head_dim_v), float("nan"), dtype=dtype)
     lse = torch.full((batch, heads[0], lengths[0]), float("nan"))
-    report = launch(function, q, k, v, out, lse, processors, **options)
+    report = launch(function, q, k, v, out, lse, 0, 0, *lengths, processors, **options)
     exact = (one.double().numpy() for one in (q, k, v))
     answer = solve(Problem(spec, next(exact), next(exact), next(exact)))
     return Ran(report, out, lse, answer)

@@ -110,7 +110,8 @@ class Subject:
         batch, length, heads = q.shape[:3]
         out = torch.full((batch, length, heads, v.shape[-1]), float("nan"), dtype=q.dtype)
         lse = torch.full((batch, heads, length), float("nan"))
-        return launch(self.compiled, q, k, v, out, lse, *declared, 1, seed=seed, checks=CASES[call].checks, ptx=ptx), (out, lse)
+        arguments = (q, k, v, out, lse, *declared, 0, 0, length, k.shape[1])
+        return launch(self.compiled, *arguments, 1, seed=seed, checks=CASES[call].checks, ptx=ptx), (out, lse)
 
     def examine(self, mutant: Mutant, seeds: Sequence[int | None]) -> Verdict:
         """Run a mutant until something is noticed."""

@@ -36,7 +36,15 @@ def arguments_of(spec: Spec) -> list[dict[str, Any]]:
     given = [("q", width), ("k", width), ("v", width_v), ("out", width_v)]
     rows: list[dict[str, Any]] = [{"name": name, "dtype": spec.dtype, "rank": 4, "width": size} for name, size in given]
     rows.append({"name": "lse", "dtype": "f32", "rank": 3, "width": None})
-    return rows + declared_of(spec)
+    return rows + declared_of(spec) + places_of(spec)
+
+
+def places_of(spec: Spec) -> list[dict[str, Any]]:
+    """Where the sequences of a call are: their starts where packed, else the place of a part in the whole. rank 0: a number."""
+    if spec.is_varlen:
+        return [{"name": name, "dtype": "i32", "rank": 1, "width": None} for name in ("starts_q", "starts_kv")]
+    numbers = ("q_first", "kv_first", "len_q", "len_kv")
+    return [{"name": name, "dtype": "i32", "rank": 0, "width": None} for name in numbers]
 
 
 def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:

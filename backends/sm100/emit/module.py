@@ -4,7 +4,7 @@ from attnspec.backends.emitted import Module
 from attnspec.backends.sm100.emit.dialect import LIBRARY
 from attnspec.backends.sm100.emit.functions import write_functions
 from attnspec.backends.sm100.emit.header import write_header
-from attnspec.backends.sm100.emit.kernel import IDLE, role_function, write_kernel
+from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of, write_kernel
 from attnspec.backends.sm100.emit.pipes import write_pipes
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
@@ -20,7 +20,7 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_header(source, analysed.spec, schedule)
     body = Source()
     write_functions(body, analysed)
-    _write_imports(source, schedule, str(body))
+    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module)
     source.blank()
     write_plan(source, schedule, analysed.spec.dtype)
     source.blank()
@@ -30,14 +30,14 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("forward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
+def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
     """What the module needs, and the roles it uses, no others."""
     source.line("from types import SimpleNamespace")
     source.blank()
     source.line("import cuda.bindings.driver as cuda")
     source.line("import cutlass")
     source.line("import cutlass.cute as cute")
-    source.line(f"from {KERNEL} import host")
+    source.line(f"from {KERNEL} import {', '.join(sorted(('host', kind)))}")
     used = [name for name in LIBRARY if f"{name}(" in functions]
     if used:
         source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")

@@ -9,7 +9,7 @@ from typing import Any
 class Box:
     """One TMA tensor: a box is 128 rows of 64 elements. source: partitioned global view, boxes: partitioned shared view.
 
-    source is indexed (box, row tile, column block, head, batch), boxes (box, index).
+    source is indexed (box, first row, column block, head, outermost axis), boxes (box, index).
     """
 
     atom: Any

@@ -38,8 +38,15 @@ def box(plan: Plan, atom: Any, source: cute.Tensor, shared: Any, offset: int, co
     stride = plan.box_bytes // 2
     outer = cute.append(layout.outer, cute.make_layout(count, stride=stride))
     boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
-    parts = cute.local_tile(source, (plan.tile_q, plan.box_columns), (None, None, None, None))
+    parts = by_first_row(cute.local_tile(source, (plan.tile_q, plan.box_columns), (None, None, None, None)), source)
     to_shared, from_global = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(boxes, 0, 2), cute.group_modes(parts, 0, 2)
     )
     return Box(atom, from_global, to_shared)
+
+
+def by_first_row(parts: cute.Tensor, source: cute.Tensor) -> cute.Tensor:
+    """Boxes by the row that they start at, any row, not by their number."""
+    shape, stride = parts.shape, parts.stride
+    layout = cute.make_layout((*shape[:2], source.shape[0], *shape[3:]), stride=(*stride[:2], source.stride[0], *stride[3:]))
+    return cute.make_tensor(parts.iterator, layout)

@@ -1,6 +1,7 @@
 """Which work tile a CTA does next, where it lies, and which key tiles it visits: one answer for every role."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import cutlass
@@ -13,13 +14,52 @@ MOST_HEADS = 1024  # more than any L2 holds, few enough that tile numbers stay i
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the call, Int32 each; `offset` values turn positions in the tensors into positions of the whole sequence."""
+    """Sizes as the file's expressions name them, Int32 each; len_q, len_kv: whole lengths, of the sequence at hand if packed."""
 
     batch: Any
     heads: Any
     kv_heads: Any
     len_q: Any
     len_kv: Any
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """How sequences lie in a call's tensors, by functions of `dense` or `packed`, and `facts` that those understand.
+
+    blocks(rows, facts, batch): work tiles of so many rows along the query axis. lanes(sizes): how many such axes there are.
+    find(rows, sizes, facts, lane, block): the sequence of a block and the block's first row in it.
+    again(facts): the same, of a role's own.
+    """
+
+    facts: Any
+    blocks: Callable[..., Any]
+    lanes: Callable[..., Any]
+    find: Callable[..., Any]
+    again: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One sequence of a call. sizes: with its own whole lengths; rows, keys: how many are at hand, the first of them at the
+    global positions q_first, kv_first.
+
+    row_shift, row_axis: TMA coordinates of its first row (what is added to the row, and the outermost one); the same for keys.
+    lse_row, lse_axis: where its first row is in the log-sum-exps.
+    """
+
+    sizes: Sizes
+    b: Any
+    rows: Any
+    keys: Any
+    q_first: Any
+    kv_first: Any
+    row_shift: Any
+    row_axis: Any
+    key_shift: Any
+    key_axis: Any
+    lse_row: Any
+    lse_axis: Any
 
 
 @dataclass(frozen=True)
@@ -34,21 +74,45 @@ class Work:
     stride: Any
     count: Any
     together: Any
-    tensors: Any = field(default=None)
+    tensors: Any = None
+    sequences: Any = None
 
 
 @dataclass(frozen=True)
 class At:
-    """Where a tile is. q_first, q_last: its first and last row that exist (inclusive); q_base: its first row, existing or not."""
+    """Where a tile is. row: its first row, existing or not, counted from the sequence's first at hand.
 
-    sizes: Sizes
+    q_first, q_last: global positions of its first and last row that exist (inclusive); kv_first, kv_end: of the keys at hand
+    [first, end).
+    """
+
+    sequence: Sequence
     tensors: Any
-    b: Any
     h: Any
     hkv: Any
-    q_base: Any
+    row: Any
     q_first: Any
     q_last: Any
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes as expressions name them."""
+        return self.sequence.sizes
+
+    @property
+    def b(self) -> Any:
+        """Number of the sequence."""
+        return self.sequence.b
+
+    @property
+    def kv_first(self) -> Any:
+        """Global position of the first key at hand."""
+        return self.sequence.kv_first
+
+    @property
+    def kv_end(self) -> Any:
+        """Global position after the last key at hand."""
+        return self.sequence.kv_first + self.sequence.keys
 
 
 @dataclass(frozen=True)
@@ -65,41 +129,41 @@ def own_copy(work: Work) -> Work:
 
     Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
     """
-    sizes = work.sizes
-    mine = Sizes(*(_again(value) for value in (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
-    return Work(mine, *map(_again, (work.first, work.stride, work.count, work.together)), work.tensors)
+    numbers = map(again, (work.first, work.stride, work.count, work.together))
+    return Work(_own_sizes(work.sizes), *numbers, work.tensors, work.sequences)
 
 
-def _again(value: Any) -> Int32:
+def _own_sizes(sizes: Sizes) -> Sizes:
+    return Sizes(*map(again, (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
+
+
+def again(value: Any) -> Int32:
+    """The same number in a register of its own."""
     return ptx("mov.b32 {$w0}, {$r0};", Int32(value), returns=[Int32])
 
 
-def blocks(plan: Plan, sizes: Sizes) -> Any:
-    """Work tiles along the query axis."""
-    rows = plan.tile_q * plan.query_tiles
-    return (sizes.len_q + (rows - 1)) // rows
-
-
-def count(plan: Plan, sizes: Sizes) -> Any:
+def count(plan: Plan, sizes: Sizes, sequences: Sequences) -> Any:
     """Work tiles of a call."""
-    return blocks(plan, sizes) * sizes.heads * sizes.batch
+    blocks = sequences.blocks(plan.tile_q * plan.query_tiles, sequences.facts, sizes.batch)
+    return blocks * sizes.heads * sequences.lanes(sizes)
 
 
-def _at(plan: Plan, work: Work, b: Any, h: Any, q_base: Any, rows: int) -> At:
-    sizes = work.sizes
-    last = cutlass.min(q_base + (rows - 1), sizes.len_q - 1)
+def _at(work: Work, sequence: Sequence, h: Any, row: Any, rows: int) -> At:
+    sizes = sequence.sizes
+    last = cutlass.min(row + (rows - 1), sequence.rows - 1)
     hkv = h // (sizes.heads // sizes.kv_heads)
-    return At(sizes, work.tensors, b, h, hkv, q_base, cutlass.min(q_base, last), last)
+    first, last = (sequence.q_first + place for place in (cutlass.min(row, last), last))
+    return At(sequence, work.tensors, h, hkv, row, first, last)
 
 
-def together(plan: Plan, sizes: Sizes) -> Any:
+def together(plan: Plan, sizes: Sizes, keys: Any) -> Any:
     """Heads to work on at a time: as many as their keys and values fit into the plan's share of L2 (FA4, head swizzle).
 
-    One head where tiles are alike: then nothing is gained by mixing them.
+    One head where tiles are alike: then nothing is gained by mixing them. keys: at hand, of one head.
     """
     if not plan.longest_first:
         return Int32(1)
-    head_bytes = Int64(sizes.len_kv) * (2 * (plan.head_dim + plan.head_dim_v))
+    head_bytes = Int64(keys) * (2 * (plan.head_dim + plan.head_dim_v))
     fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
     return cutlass.max(fit * (sizes.heads // sizes.kv_heads), Int32(1))
 
@@ -109,13 +173,16 @@ def locate(plan: Plan, work: Work, tile: Any) -> At:
 
     Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
     """
-    sizes, across = work.sizes, blocks(plan, work.sizes)
-    group, rest = _divide(tile, work.together * across)
-    heads = cutlass.min(sizes.heads * sizes.batch - group * work.together, work.together)
+    sequences, rows = work.sequences, plan.tile_q * plan.query_tiles
+    # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
+    sizes, facts, together = _own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
+    across = sequences.blocks(rows, facts, sizes.batch)
+    group, rest = _divide(tile, together * across)
+    heads = cutlass.min(sizes.heads * sequences.lanes(sizes) - group * together, together)
     turn, head = _divide(rest, heads)
-    b, h = _divide(group * work.together + head, sizes.heads)
-    rows = plan.tile_q * plan.query_tiles
-    return _at(plan, work, b, h, (across - 1 - turn) * rows, rows)
+    lane, h = _divide(group * together + head, sizes.heads)
+    sequence, row = sequences.find(rows, sizes, facts, lane, across - 1 - turn)
+    return _at(work, sequence, h, row, rows)
 
 
 def _divide(value: Any, by: Any) -> tuple[Any, Any]:
@@ -126,12 +193,16 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
     """Place of one query tile of a work tile."""
-    return _at(plan, work, at.b, at.h, at.q_base + lane * plan.tile_q, plan.tile_q)
+    return _at(work, at.sequence, at.h, at.row + lane * plan.tile_q, plan.tile_q)
 
 
-def visit(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
-    """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the sequence."""
-    return runs(plan.tile_kv, sizes.len_kv, ranges)
+def visit(plan: Plan, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
+    """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the keys at hand.
+
+    Tiles are counted from the first key at hand.
+    """
+    first = at.kv_first
+    return runs(plan.tile_kv, at.sequence.keys, tuple((low - first, high - first) for low, high in ranges))
 
 
 def runs(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
@@ -177,9 +248,9 @@ def key_tile(steps: Steps, step: Any) -> Any:
     return tile
 
 
-def meets(plan: Plan, sizes: Sizes, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
-    """Whether a key tile has a masked element: it meets a range [first, last), or reaches beyond the sequence."""
-    return touches(plan.tile_kv, sizes.len_kv, ranges, first_key)
+def meets(plan: Plan, at: At, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
+    """Whether a key tile has a masked element: it meets a range [first, last), or reaches beyond the keys at hand."""
+    return touches(plan.tile_kv, at.kv_end, ranges, first_key)
 
 
 def touches(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...], start: Any) -> Any:

@@ -9,7 +9,6 @@ from tests.backends.sm100 import census
 from tests.backends.sm100.build import compiled, scheduled, with_head_dim
 from tests.small_constants import VARIANTS, path_of
 
-REFUSED = {"packed_varlen"}
 PLAIN_EXPONENTIALS = {
     "dense",
     "causal",
@@ -22,7 +21,7 @@ PLAIN_EXPONENTIALS = {
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 
 
-@pytest.mark.parametrize("variant", sorted(set(VARIANTS) - REFUSED))
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_variant_compiles_without_spills_to_what_its_schedule_says(variant: str) -> None:
     _, schedule = scheduled(str(path_of(variant)))
     binary = compiled(str(path_of(variant)), sass=True)
@@ -56,11 +55,6 @@ def test_fp16_compiles(variant: str) -> None:
     binary = compiled(text, sass=True)
     assert binary.frame_bytes == 0
     assert total(binary.census(), "cvt.rn.f16x2.f32") > 0
-
-
-def test_varlen_is_refused_with_the_statement() -> None:
-    with pytest.raises(Unsupported, match="varlen"):
-        scheduled(str(path_of("packed_varlen")))
 
 
 def test_wide_heads_are_refused_with_the_statement() -> None:

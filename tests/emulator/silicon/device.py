@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-from tests.emulator.silicon.probe import Buffer, Im2col, Probe, TensorMap
+from tests.emulator.silicon.probe import Buffer, Early, Im2col, Probe, TensorMap
 
 SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 INTERLEAVES = {0: "NONE", 16: "16B", 32: "32B"}
@@ -100,7 +100,7 @@ def encode(tile: TensorMap, address: int) -> bytes:
         encode,
         getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{tile.kind}"),
         rank,
-        address,
+        int(address) - (tile.before if isinstance(tile, Early) else 0),
         [driver.cuuint64_t(s) for s in tile.sizes],
         [driver.cuuint64_t(s) for s in tile.strides or (0,)],
         *box,

@@ -50,6 +50,13 @@ class Im2col(TensorMap):
 
 
 @dataclass(frozen=True)
+class Early(TensorMap):
+    """A tensor map that starts so many bytes before its buffer."""
+
+    before: int = 0
+
+
+@dataclass(frozen=True)
 class Probe:
     """One launch of entry `probe`. `section` names what the probe checks (PTX ISA chapter, or FACTS of the silicon).
 

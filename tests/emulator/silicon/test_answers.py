@@ -14,7 +14,7 @@ from attnspec.emulator.numerics import faithful
 from attnspec.emulator.translate.program import programs
 
 from tests.emulator.silicon.maps import maps
-from tests.emulator.silicon.probe import Buffer, Probe, TensorMap
+from tests.emulator.silicon.probe import Buffer, Early, Probe, TensorMap
 
 FORMATS = {
     "UINT8": 0, "UINT16": 1, "UINT32": 2, "INT32": 3, "UINT64": 4, "INT64": 5, "FLOAT16": 6, "FLOAT32": 7, "FLOAT32_FTZ": 8,
@@ -52,7 +52,7 @@ def encode(tile: TensorMap, address: int) -> tuple[int, ...]:
     flags = len(tile.sizes) - 1 << 4 | FORMATS[tile.kind] << 7 | tile.interleave // 16 << 11 | SWIZZLES[tile.swizzle] << 13
     flags |= tile.fill_nan << 15 | tile.kind.startswith("TF") << 16 | tile.promotion << 17
     return (
-        address,
+        address - (tile.before if isinstance(tile, Early) else 0),
         flags | low[0] << 32,
         low[1] | low[2] << 32,
         low[3] | sum(one << 32 + 4 * axis for axis, one in enumerate(high)),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.emulator.silicon.operands import float_triples, integer_triples
-from tests.emulator.silicon.probe import Buffer, Probe, TensorMap, entry, read_barrier
+from tests.emulator.silicon.probe import Buffer, Early, Probe, TensorMap, entry, read_barrier
 
 ROOM = 2048
 SHARED = f".shared .align 1024 .b8 room[{ROOM}];\n.shared .align 8 .b64 bar;"
@@ -123,18 +123,34 @@ def volume_loads() -> list[Probe]:
     return found + loads("line", line, numbered(50, np.float32), [(0, 0), (0, 40), (128, -8), (0, 52)])
 
 
-def store(name: str, swizzle: int, inner: int, cases: list[tuple[int, int, int]]) -> Probe:
+def packed(buffer: str, swizzle: int, box: tuple[int, int], longest: int) -> TensorMap:
+    """Rows of 160 bytes seen twice, so that a box can be cut off after any row: row r of a sequence of n rows that ends at row e
+    is at (longest - n + r, e). The map starts `longest` rows before the buffer, where nothing need be.
+    """
+    return Early(buffer, "BFLOAT16", (72, longest, 21), (160, 160), (*box, 1), swizzle, before=160 * longest)
+
+
+def packed_loads() -> list[Probe]:
+    """Sequences of 5, 20, no and one row, from a row of theirs on; then the same with a map that starts gigabytes before."""
+    tensor, found = numbered(20 * 80, np.uint16), []
+    for longest in (20, 1 << 24):
+        rows = [(0, 5, 9), (8, 20, 20), (0, 0, 7), (0, 1, 1), (3, 5, 9)]
+        cases = [(0, 8, longest - count + row, end) for row, count, end in rows]
+        found += loads(f"packed_{longest}", packed("tensor", 128, (64, 12), longest), tensor, cases)
+    return found
+
+
+def store(name: str, tile: TensorMap, cases: list[tuple[int, ...]]) -> Probe:
     """Tiles of six rows, numbered by shared byte pair, stored one after the other into `out[20, 80]`, columns 72 on outside."""
     lines = [START, "mad.lo.u32 %r1, %thread, 8, 0x100;"]
     for pair in range(4):
         lines.append(f"add.u32 %r2, %r1, {2 * pair + 1};\nshl.b32 %r2, %r2, 16;")
         lines.append(f"add.u32 %r3, %r1, {2 * pair};\nor.b32 %r{4 + pair}, %r2, %r3;")
     lines.append("st.shared.v4.b32 [%r23], {%r4, %r5, %r6, %r7};\nfence.proxy.async;\nbar.sync 0;\n@!%q0 bra END;")
-    for offset, column, row in cases:
-        instruction = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
-        lines.append(f"{instruction} [%map, {{{column}, {row}}}], [%r20+{offset}];")
+    instruction = f"cp.async.bulk.tensor.{len(tile.sizes)}d.global.shared::cta.tile.bulk_group"
+    for offset, *at in cases:
+        lines.append(f"{instruction} [%map, {{{', '.join(map(str, at))}}}], [%r20+{offset}];")
         lines.append("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;")
-    tile = TensorMap("out", "BFLOAT16", (72, 20), (160,), (inner, 6), swizzle)
     out = Buffer("out", np.zeros((20, 80), np.uint16), kept=True)
     text = entry(["map", "out"], "\n".join([*lines, "END:"]), SHARED, maps=("map",))
     return Probe(f"tile_store_{name}", "9.7.9.27 cp.async.bulk.tensor; FACTS C9", text, (tile, out))
@@ -142,10 +158,18 @@ def store(name: str, swizzle: int, inner: int, cases: list[tuple[int, int, int]]
 
 def stores() -> list[Probe]:
     """Boxes inside and past the far edges; then single ones the GPU may refuse: negative or crooked coordinates."""
-    cases = [(0, 8, 3), (128, 16, 10), (0, 64, 17), (0, 80, 3), (256, 32, 16), (0, 0, 25)]
-    found = [store(str(swizzle), swizzle, inner, cases) for swizzle, inner in ((0, 24), (32, 16), (64, 32), (128, 64))]
+
+    def plane(swizzle: int, inner: int) -> TensorMap:
+        return TensorMap("out", "BFLOAT16", (72, 20), (160,), (inner, 6), swizzle)
+
+    cases: list[tuple[int, ...]] = [(0, 8, 3), (128, 16, 10), (0, 64, 17), (0, 80, 3), (256, 32, 16), (0, 0, 25)]
+    found = [store(str(swizzle), plane(swizzle, inner), cases) for swizzle, inner in ((0, 24), (32, 16), (64, 32), (128, 64))]
     crooked = {"left": (0, -8, 2), "above": (0, 8, -2), "between": (0, 4, 2), "shared": (64, 8, 2)}
-    return found + [store(f"crooked_{name}", 0, 24, [case]) for name, case in crooked.items()]
+    found += [store(f"crooked_{name}", plane(0, 24), [case]) for name, case in crooked.items()]
+    for longest in (20, 1 << 24):
+        cut = [(0, 8, longest - count + row, end) for row, count, end in ((0, 3, 5), (2, 6, 12), (0, 0, 13), (0, 6, 19))]
+        found.append(store(f"packed_{longest}", packed("out", 128, (64, 6), longest), cut))
+    return found
 
 
 REDUCTIONS = {
@@ -213,4 +237,4 @@ st.global.v4.b32 [%d1], {{%r4, %r5, %r6, %r7}};"""
 
 
 def probes() -> list[Probe]:
-    return plane_loads() + volume_loads() + crooked_loads() + stores() + reductions() + [multicast()]
+    return plane_loads() + volume_loads() + packed_loads() + crooked_loads() + stores() + reductions() + [multicast()]

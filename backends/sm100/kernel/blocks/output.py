@@ -47,9 +47,9 @@ def finish(
         after(pipes, "finish", lane, end, once=True)
     else:
         write_zeros(plan, tiles, pipes, lane, end, thread)
-    q = at.q_base + thread
-    if q < at.sizes.len_q:
-        tiles.lse[at.b, at.h, q] = lse
+    sequence, row = at.sequence, at.row + thread
+    if row < sequence.rows:
+        tiles.lse[sequence.lse_axis, at.h, sequence.lse_row + row] = lse
     after(pipes, "finish", lane, end)
 
 

@@ -80,7 +80,7 @@ def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
 
 def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
     """Put -inf where the key is hidden or beyond the sequence, for the 32 keys from `first`."""
-    visible = keys_below(element.at.sizes.len_kv, element.first_key)
+    visible = keys_below(element.at.kv_end, element.first_key)
     if mods.mask is not None:
         visible = visible & mods.mask(element.q, element.first_key, element.at, element.row)
     hidden = f32.constant(-math.inf)

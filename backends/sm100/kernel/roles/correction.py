@@ -6,7 +6,7 @@ from attnspec.backends.sm100.kernel.blocks import output, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, query_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
 from cutlass import Boolean, Float32, Int32
 
 
@@ -17,14 +17,13 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     The factor of a step is known only once S of that step is complete, and the tensor core runs in order, so the products that
     O holds by then are complete too. A work tile without steps has O = 0.
     """
-    work = own_copy(work)
-    keys, sizes = mods.keys, work.sizes
+    keys = mods.keys
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     tensor = tiles.starts.load()
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
-        trips = visit(plan, sizes, keys(at)).trips
+        trips = visit(plan, at, keys(at)).trips
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
             for lane in cutlass.range_constexpr(plan.query_tiles):

@@ -5,15 +5,14 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, visit
+from attnspec.backends.sm100.kernel.work import At, Work, locate, visit
 from cutlass import Int32
 
 
 @cute.jit
 def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
-    work = own_copy(work)
-    keys, sizes = mods.keys, work.sizes
+    keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
@@ -22,19 +21,27 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             before(pipes, "store_o", lane, now)
             _store(plan, tiles, pipes, at, lane, now)
             after(pipes, "store_o", lane, now)
-        trips = visit(plan, sizes, keys(at)).trips
+        trips = visit(plan, at, keys(at)).trips
         steps += trips
         visited += 1
         full += Int32(trips > 0)
         tile += work.stride
 
 
-def _store(plan: Plan, tiles: Tiles, pipes: Pipes, at, lane: int, now: Now) -> None:
+@cute.jit
+def _store(plan: Plan, tiles: Tiles, pipes: Pipes, at: At, lane: cutlass.Constexpr, now: Now):
+    """The rows that exist; none, if the tile lies wholly beyond the sequence."""
+    if at.row + lane * plan.tile_q < at.sequence.rows:
+        _store_boxes(plan, tiles, pipes, at, lane, now)
+
+
+def _store_boxes(plan: Plan, tiles: Tiles, pipes: Pipes, at: At, lane: int, now: Now) -> None:
     pipe = find(pipes, "out", lane)
     copy = lane if pipe.copies else slot(pipe, now)
     first = copy * (plan.o_stride // plan.box_bytes)
-    row = at.q_base // plan.tile_q + lane
+    sequence = at.sequence
+    row = sequence.row_shift + at.row + lane * plan.tile_q
     for column in range(-(-plan.head_dim_v // plan.box_columns)):
-        cute.copy(tiles.o.atom, tiles.o.boxes[None, first + column], tiles.o.source[None, row, column, at.h, at.b])
+        cute.copy(tiles.o.atom, tiles.o.boxes[None, first + column], tiles.o.source[None, row, column, at.h, sequence.row_axis])
     cute.arch.cp_async_bulk_commit_group()
     cute.arch.cp_async_bulk_wait_group(0, read=True)

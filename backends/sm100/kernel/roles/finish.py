@@ -6,19 +6,18 @@ from attnspec.backends.sm100.kernel.blocks import output
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, query_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
 from cutlass import Int32
 
 
 @cute.jit
 def finish(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: the row's sum; O complete; the output slot empty. Signals: output full; O read, so that the next tile may begin."""
-    work = own_copy(work)
-    keys, sizes = mods.keys, work.sizes
+    keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
-        trips = visit(plan, sizes, keys(at)).trips
+        trips = visit(plan, at, keys(at)).trips
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):

@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, own_copy, visit
+from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, visit
 from cutlass import Int32
 
 
@@ -17,12 +17,11 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
     Query tiles come once a work tile, in their place among the first step's operations; work tiles without steps load nothing.
     """
-    work = own_copy(work)
-    keys, sizes, program = mods.keys, work.sizes, plan.programs["load"]
+    keys, program = mods.keys, plan.programs["load"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
-        run = visit(plan, sizes, keys(at))
+        run = visit(plan, at, keys(at))
         trips = run.trips
         if trips > 0:
             _fetch(plan, tiles, pipes, program, at, key_tile(run, Int32(0)), Now(steps, visited, full), True)
@@ -36,24 +35,29 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
 def _fetch(plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], at: At, key: Any, now: Now, is_first: bool) -> None:
     """One step of the program: `load_q` only in a work tile's first step, once for each query tile."""
+    sequence = at.sequence
+    keys = (sequence.key_shift + key * plan.tile_kv, at.hkv, sequence.key_axis)
     for step in program:
         if step.operation == "load_q":
             if is_first:
-                row = at.q_base // plan.tile_q + step.lane
-                _copy(plan, tiles.q, pipes, step, (row, at.h, at.b), now, plan.head_dim, plan.q_stride)
+                # Never wholly beyond the last row: for such a box an H200 looks at the start of the view, and packed ones
+                # start where there need be no memory.
+                row = cutlass.min(at.row + step.lane * plan.tile_q, sequence.rows - 1)
+                first = (sequence.row_shift + row, at.h, sequence.row_axis)
+                _copy(plan, tiles.q, pipes, step, first, now, plan.head_dim, plan.q_stride)
         elif step.operation == "load_k":
-            _copy(plan, tiles.k, pipes, step, (key, at.hkv, at.b), now, plan.head_dim, plan.kv_stride)
+            _copy(plan, tiles.k, pipes, step, keys, now, plan.head_dim, plan.kv_stride)
         else:
-            _copy(plan, tiles.v, pipes, step, (key, at.hkv, at.b), now, plan.head_dim_v, plan.kv_stride)
+            _copy(plan, tiles.v, pipes, step, keys, now, plan.head_dim_v, plan.kv_stride)
 
 
 def _copy(plan: Plan, box: Box, pipes: Pipes, step: Step, place: tuple[Any, Any, Any], now: Now, width: int, stride: int) -> None:
-    """One tile, a box for each 64 columns; place: (row tile, head, batch)."""
+    """One tile, a box for each 64 columns; place: coordinates of its first row (row, head, outermost)."""
     pipe = producing(pipes, step.operation, step.lane)
     before(pipes, step.operation, step.lane, now, once=pipe.once)
     full = barrier(pipes, pipe, pipe.full, step.lane, now)
     copy = step.lane if pipe.copies else slot(pipe, now)
     first = copy * (stride // plan.box_bytes)
-    row, head, batch = place
+    row, head, axis = place
     for column in range(-(-width // plan.box_columns)):
-        cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)
+        cute.copy(box.atom, box.source[None, row, column, head, axis], box.boxes[None, first + column], tma_bar_ptr=full)

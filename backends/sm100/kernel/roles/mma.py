@@ -8,7 +8,7 @@ from attnspec.backends.sm100.kernel.blocks import tensor_core
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import Work, locate, own_copy, visit
+from attnspec.backends.sm100.kernel.work import Work, locate, visit
 from cutlass import Boolean, Int32
 
 
@@ -19,11 +19,11 @@ def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
     its last trip stage 1 alone.
     """
-    work = own_copy(work)
-    keys, sizes, program = mods.keys, work.sizes, plan.programs["mma"]
+    keys, program = mods.keys, plan.programs["mma"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
-        trips = visit(plan, sizes, keys(locate(plan, work, tile))).trips
+        at = locate(plan, work, tile)
+        trips = visit(plan, at, keys(at)).trips
         if trips > 0:
             _once(pipes, program, 0, Now(steps, visited, full), before)
             _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Boolean(False))

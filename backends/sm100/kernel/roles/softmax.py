@@ -9,7 +9,7 @@ from attnspec.backends.sm100.kernel.blocks import softmax_step, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, key_tile, locate, meets, own_copy, query_tile, visit
+from attnspec.backends.sm100.kernel.work import Work, key_tile, locate, meets, query_tile, visit
 from cutlass import Float32, Int32
 
 
@@ -30,26 +30,25 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     S, scored and masked, becomes P = exp2(S - row maximum) in the 16-bit type, over S itself. Bounded scores need no maximum:
     the midpoint of their range stands for it.
     """
-    work = own_copy(work)
-    keys, hidden, row_values, sizes = mods.keys, mods.hidden, mods.row, work.sizes
+    keys, hidden, row_values = mods.keys, mods.hidden, mods.row
     place = _find_place(plan, tiles)
     lane, thread = place.lane, cute.arch.thread_idx()[0] % plan.tile_q
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
-        run = visit(plan, sizes, keys(at))
+        run = visit(plan, at, keys(at))
         trips = run.trips
         own = query_tile(plan, work, at, lane)
-        q = cutlass.min(own.q_base + thread, own.q_last)
+        q = cutlass.min(own.q_first + thread, own.q_last)
         row = row_values(q, own)
         masked = hidden(own)
         row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
-            key = key_tile(run, step) * plan.tile_kv
+            key = own.kv_first + key_tile(run, step) * plan.tile_kv
             # Two whole steps, not one with a mask inside a branch: where paths meet, every score wants a second register.
             element = softmax_step.Element(q, key, own, row)
-            if meets(plan, sizes, masked, key):
+            if meets(plan, own, masked, key):
                 row_max, row_sum = _step(plan, pipes, mods, place, now, element, True, row_max, row_sum)
             else:
                 row_max, row_sum = _step(plan, pipes, mods, place, now, element, False, row_max, row_sum)

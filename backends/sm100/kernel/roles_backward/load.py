@@ -60,17 +60,17 @@ def _one(
     else:
         is_query = name == "load_q"
         box, width = (tiles.q, plan.head_dim) if is_query else (tiles.do, plan.head_dim_v)
-        _copy(plan, box, pipes, name, (query, at.h, at.b), now, width)
+        _copy(plan, box, pipes, name, (query * plan.tile_q, at.h, at.b), now, width)
 
 
 @cute.jit
 def _keys(plan, box, pipes, name: cutlass.Constexpr, at: KeyAt, now: Now, width: cutlass.Constexpr, is_first: cutlass.Boolean):
     if is_first:
-        _copy(plan, box, pipes, name, (at.kv_base // plan.tile_kv, at.hkv, at.b), now, width)
+        _copy(plan, box, pipes, name, (at.kv_base, at.hkv, at.b), now, width)
 
 
 def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[Any, Any, Any], now: Now, width: int) -> None:
-    """One tile, a box for each 64 columns; place: (row tile, head, batch)."""
+    """One tile, a box for each 64 columns; place: (first row, head, batch)."""
     pipe = producing(pipes, name, None)
     before(pipes, name, None, now, once=pipe.once)
     full = barrier(pipes, pipe, pipe.full, None, now)

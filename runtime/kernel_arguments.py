@@ -1,0 +1,48 @@
+"""What a GPU kernel's host function takes: a checked call's tensors and the places of its sequences."""
+
+from typing import Any
+
+import torch
+from attnspec.runtime.call import Call
+from torch import Tensor
+
+
+def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
+    """Room for out and lse."""
+    *rows, heads, _ = call.q.shape
+    lse = (heads, *rows) if call.layout.is_packed else (rows[0], heads, rows[1])
+    return call.q.new_empty(*rows, heads, width_v), torch.empty(lse, dtype=torch.float32, device=call.q.device)
+
+
+def forward_arguments(call: Call, out: Tensor, lse: Tensor) -> tuple[Any, ...]:
+    """Arguments of `forward`, but for the multiprocessors and the stream. Packed tensors are a batch of one."""
+    declared = tuple(map(as_argument, call.tensors))
+    arrays = (call.q, call.k, call.v, out, lse)
+    if call.layout.is_packed:
+        return *(array.unsqueeze(0) for array in arrays), *declared, *starts(call)
+    part = call.layout.segments[0]
+    return *arrays, *declared, part.q_offset, part.kv_offset, part.len_q, part.len_kv
+
+
+def starts(call: Call) -> tuple[Tensor, Tensor]:
+    """Starts of the packed sequences in q and in k, and the ends, where the tensors are."""
+    segments = call.layout.segments
+    rows, keys = [0], [0]
+    for one in segments:
+        rows.append(rows[-1] + one.count_q)
+        keys.append(keys[-1] + one.count_kv)
+    device = call.q.device
+    return torch.tensor(rows, dtype=torch.int32, device=device), torch.tensor(keys, dtype=torch.int32, device=device)
+
+
+def as_argument(tensor: Tensor) -> Tensor:
+    """A declared tensor as the kernel takes it: a scalar as one element, truth values as bytes.
+
+    A tensor without elements reads as 0 (a length of 0 may have ranges that depend on it); a kernel clamps every index, and
+    needs an element to clamp it to.
+    """
+    tensor = tensor.detach()
+    if not tensor.numel():
+        tensor = tensor.new_zeros([max(1, size) for size in tensor.shape])
+    tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
+    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
