@@ -1,16 +1,17 @@
 """The variant's own functions for the backward: score with its slope, mask by query, scale, queries that a key tile meets."""
 
 import math
+from collections.abc import Sequence
 
 from attnspec.backends.expression import write_values
-from attnspec.backends.sm100.emit.dialect import dialect_of
+from attnspec.backends.sm100.emit.dialect import attribute_names, dialect_of
 from attnspec.backends.sm100.emit.functions import LOG2_E, SCORE, is_folded, write_function, write_ranges
 from attnspec.backends.sm100.emit.mask import solved_for, write_query_mask
 from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 
-from attnspec.language.expr import Expr, Number
+from attnspec.language.expr import Expr, Number, names
 
 ONE = Number(1.0, "float")
 FIXED = "kv"  # the position that all elements of a thread share
@@ -22,16 +23,38 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     write_ranges(source, spec, "seeing_queries", "Ranges [first, last) of queries that see some key of the tile.", walk.seen)
     purpose = "Ranges [first, last) that hold every query that does not see some key of the tile."
     write_ranges(source, spec, "hidden_queries", purpose, walk.hidden)
-    exprs: list[Expr] = [spec.score, analysed.derivative.score]
+    derivative = analysed.derivative
+    exprs: list[Expr] = [spec.score, derivative.score]
     exprs += [solved_for(spec.mask, "q")] if spec.mask is not None else []
+    plain = len(exprs)
+    exprs += [expr for found in derivative.learned for expr in (found.partial, *found.indices)]
     key, rest = hoist(exprs, FIXED)
     write_function(source, spec, "key_values", "kv, at", "What the elements of a key share.", key, is_tuple=True)
     if spec.score != SCORE:
         _write_score(source, analysed, rest[0], rest[1])
     if spec.mask is not None:
-        write_query_mask(source, spec, rest[-1])
+        write_query_mask(source, spec, rest[2])
+    _write_learned(source, analysed, rest[plain:])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     _write_mods(source, analysed)
+
+
+def remakes_probabilities(analysed: Analysed) -> bool:
+    """Whether a learned tensor's share needs S beside dP: where the slope is not 1, or the share names the score."""
+    learned = analysed.derivative.learned
+    return bool(learned) and (analysed.derivative.score != ONE or any("score" in names(found.partial) for found in learned))
+
+
+def _write_learned(source: Source, analysed: Analysed, exprs: Sequence[Expr]) -> None:
+    """For each read of a learned tensor, the derivative by it, and its address. exprs: those of all reads, one after another."""
+    spec, rest = analysed.spec, list(exprs)
+    for number, found in enumerate(analysed.derivative.learned, 1):
+        partial, indices = rest[0], rest[1 : 1 + len(found.indices)]
+        rest = rest[1 + len(found.indices) :]
+        purpose = f"The score's derivative by the element of {found.tensor} that is read ({found.address})."
+        write_function(source, spec, f"partial_{number}", "score, q, kv, at, key", purpose, [partial])
+        address = f"Which element of {found.tensor} that is."
+        write_function(source, spec, f"indices_{number}", "q, kv, at, key", address, indices or [Number(0, "int")], is_tuple=True)
 
 
 def _write_score(source: Source, analysed: Analysed, score: Expr, slope: Expr) -> None:
@@ -62,4 +85,11 @@ def _write_mods(source: Source, analysed: Analysed) -> None:
         source.line("scale=softmax_scale,")
         source.line(f"to_log2={factor!r},")
         source.line(f"is_folded={folded},")
+        attributes = attribute_names(spec)
+        with source.block("learned=("):
+            for number, found in enumerate(analysed.derivative.learned, 1):
+                place = f"{attributes[found.tensor]!r}, {found.address!r}, partial_{number}, indices_{number}"
+                source.line(f"LearnedRead({place}),")
+        source.line("),")
+        source.line(f"remakes={remakes_probabilities(analysed)},")
     source.line(")")

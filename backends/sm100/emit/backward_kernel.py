@@ -1,5 +1,6 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
+from attnspec.backends.sm100.emit.dialect import attribute_names
 from attnspec.backends.sm100.emit.kernel import tensor_names, write_dispatch
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
@@ -22,8 +23,18 @@ def _declared(spec: Spec) -> str:
     return "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
 
 
+def _sums(spec: Spec, suffix: str = ": cute.Tensor") -> str:
+    return "".join(f", {name}{suffix}" for name in sum_names(spec))
+
+
 def _passed(spec: Spec) -> str:
     return "".join(f", {name}" for name in tensor_names(spec))
+
+
+def sum_names(spec: Spec) -> list[str]:
+    """Arguments that hold the gradients of learned tensors."""
+    names = attribute_names(spec)
+    return [f"d_{names[tensor.name]}" for tensor in spec.learned]
 
 
 def _write_prepare(source: Source) -> None:
@@ -56,7 +67,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     numbers = "sizes: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
     source.blank(2)
     source.line("@cute.kernel")
-    with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}, {numbers}):"):
+    with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{_sums(spec)}, {numbers}):"):
         source.docstring("One CTA: storage, barriers, then a role for each warp.")
         source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
         source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
@@ -72,6 +83,8 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
                 source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}),")
             for name in ("rows", "sum_dq", "dk", "dv"):
                 source.line(f"{name}={name},")
+            sums = ", ".join(f"{name.removeprefix('d_')}={name}" for name in sum_names(spec))
+            source.line(f"sums=SimpleNamespace({sums}),")
             source.line("shared=shared.toint(),")
             source.line("starts=starts,")
         source.line(")")
@@ -86,7 +99,7 @@ def _write_host(source: Source, spec: Spec) -> None:
     source.line("@cute.jit")
     names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", "rows", "sum_dq"]
     head = ", ".join(f"{name}: cute.Tensor" for name in names)
-    with source.block(f"def backward({head}{_declared(spec)}, processors: Int32, stream: cuda.CUstream):"):
+    with source.block(f"def backward({head}{_declared(spec)}{_sums(spec)}, processors: Int32, stream: cuda.CUstream):"):
         source.docstring(
             "Launch on `stream`: the pass before, the backward on `processors` multiprocessors at most, the pass after.",
             "",
@@ -104,7 +117,7 @@ def _write_host(source: Source, spec: Spec) -> None:
         source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
         numbers = "sizes, tiles_in_all, ctas, heads_together"
-        source.line(f"launched = backward_kernel({atoms}, rows, sum_dq, dk, dv{_passed(spec)}, {numbers})")
+        source.line(f"launched = backward_kernel({atoms}, rows, sum_dq, dk, dv{_passed(spec)}{_sums(spec, '')}, {numbers})")
         source.line("block = [PLAN.threads, 1, 1]")
         source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")
         source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes)")

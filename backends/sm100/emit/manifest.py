@@ -58,7 +58,12 @@ def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
 
     rows = [{"name": name, "dtype": "f32", "rank": 3, "width": None} for name in ("lse", "dlse")]
     scratch = [{"name": name, "dtype": "f32", "rank": 1, "width": None} for name in ("rows", "sum_dq")]
-    return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec)]
+    names = attribute_names(spec)
+    sums = [
+        {"name": f"d_{names[tensor.name]}", "dtype": "f32", "rank": max(1, len(tensor.shape)), "width": None}
+        for tensor in spec.learned
+    ]
+    return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec), *sums]
 
 
 def scratch_of(schedule: Schedule) -> dict[str, int]:

@@ -12,6 +12,7 @@ class BackwardTiles:
     """Memory of a backward kernel. shared: Int32 address of dynamic shared memory; starts: see `Tiles`.
 
     rows: f32 [query tile of all heads][plane][row], from the pass before; sum_dq: f32 [query tile][column / 4][row][column % 4].
+    sums: gradients of learned tensors by name, f32.
     dk, dv: the results, (batch, len_kv, kv_heads, width).
     """
 
@@ -21,10 +22,25 @@ class BackwardTiles:
     do: Box
     rows: Any
     sum_dq: Any
+    sums: Any
     dk: Any
     dv: Any
     shared: Any
     starts: Any
+
+
+@dataclass(frozen=True)
+class LearnedRead:
+    """One place where the score reads a learned tensor.
+
+    name: the tensor's; address: how it is addressed (see `Analysed`). partial(score, q, kv, at, key): the score's derivative by
+    the element read. indices(q, kv, at, key): which element that is.
+    """
+
+    name: str
+    address: str
+    partial: Callable[..., Any]
+    indices: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class BackwardMods:
     mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     is_folded: nothing comes between q . k and the exponential but that factor.
+    learned: reads of learned tensors in the score. remakes: P is made twice from S, since S itself is needed with dP: where a
+    share of a learned tensor is wanted and the slope is not 1, or that share needs the score.
     """
 
     queries: Callable[..., Any]
@@ -47,3 +65,5 @@ class BackwardMods:
     scale: Callable[..., Any]
     to_log2: float
     is_folded: bool
+    learned: tuple[LearnedRead, ...] = ()
+    remakes: bool = False

@@ -128,16 +128,21 @@ def rsqrt(value: Any) -> Float32:
 
 
 def read(tensor: cute.Tensor, *indices: Any) -> Any:
-    """An element of a variant's tensor as float or int; indices are kept inside it, the address is 64-bit.
+    """An element of a variant's tensor as float or int.
 
     Rows and keys of a tile that lie beyond the sequence read the last element: what they give is masked or never stored.
     """
+    value = place(tensor, indices).load()
+    return Float32(value) if tensor.element_type.is_float else Int32(value)
+
+
+def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
+    """Pointer to an element of a variant's tensor; indices are kept inside it, the address is 64-bit."""
     offset: Any = Int64(0)
     for axis, index in enumerate(indices):
         inside = cutlass.max(cutlass.min(Int32(index), tensor.shape[axis] - 1), Int32(0))
         offset = offset + Int64(inside) * Int64(tensor.stride[axis])
-    value = (tensor.iterator + offset).load()
-    return Float32(value) if tensor.element_type.is_float else Int32(value)
+    return tensor.iterator + offset
 
 
 def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str) -> Int32:

@@ -29,10 +29,15 @@ class Element:
     at: KeyAt
     key: Any
 
+    def moved(self, queries: int) -> "Element":
+        """The same key, some queries on."""
+        return Element(self.kv, self.first_query + queries, self.at, self.key)
+
 
 def load_column(address: Any, count: int) -> Column:
     """`count` f32 values of this thread's lane of tensor memory, complete when this returns."""
-    values = [value for first in range(0, count, CHUNK) for value in tensor_memory.load(address + first, CHUNK)]
+    width = min(count, CHUNK)
+    values = [value for first in range(0, count, width) for value in tensor_memory.load(address + first, width)]
     tensor_memory.wait_loads()
     return values
 
@@ -46,12 +51,17 @@ def load_rows(address: Any, count: int) -> Column:
     return values
 
 
+def scaled(mods: BackwardMods, s: Column, element: Element) -> Column:
+    """q . k times the softmax scale."""
+    scale = mods.scale(element.at)
+    return [value * scale for value in s]
+
+
 def scored(mods: BackwardMods, s: Column, element: Element) -> tuple[Column, Column | None]:
     """Finished scores before the mask, and their slopes by q . k times the scale (None: all 1)."""
     if mods.is_folded:
         return s, None
-    scale = mods.scale(element.at)
-    raws = [value * scale for value in s]
+    raws = scaled(mods, s, element)
     if mods.score is None:
         return raws, None
     pairs = [mods.score(raw, element.first_query + index, element.kv, element.at, element.key) for index, raw in enumerate(raws)]
@@ -69,25 +79,31 @@ def masked(mods: BackwardMods, s: Column, element: Element) -> Column:
         visible = keys_below(element.at.sizes.len_q, start) & inside
         if mods.mask is not None:
             visible = visible & mods.mask(element.kv, start, element.at, element.key)
-        found += [f32.where_bit(Uint32(visible), index, s[first + index], hidden) for index in range(WORD)]
+        part = s[first : first + WORD]
+        found += [f32.where_bit(Uint32(visible), index, value, hidden) for index, value in enumerate(part)]
     return found
 
 
-def probabilities(mods: BackwardMods, s: Column, minus_lse: Column) -> Column:
-    """exp2 of the scores less the rows' log-sum-exp (log2 units)."""
+def probabilities(
+    mods: BackwardMods, s: Column, minus_lse: Column, element: Element, is_partial: bool
+) -> tuple[Column, Column | None]:
+    """exp2 of the finished scores less the rows' log-sum-exp (log2 units), and the slopes of the scores (None: all 1)."""
+    s, slopes = scored(mods, s, element)
+    if is_partial:
+        s = masked(mods, s, element)
     factor, found = f32.twice(mods.to_log2), []
     for index in range(0, len(s), 2):
         shift = f32.pair(minus_lse[index], minus_lse[index + 1])
         low, high = f32.apart(f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift))
         found += [f32.exp2(low), f32.exp2(high)]
-    return found
+    return found, slopes
 
 
-def weighted(p: Column, slopes: Column | None) -> Column:
-    """P times the slope; 0 where P is 0, whatever the slope."""
+def weighted(values: Column, slopes: Column | None) -> Column:
+    """P, or d(score), times the slope; 0 where it is 0, whatever the slope."""
     if slopes is None:
-        return p
-    return [_unless_zero(probability, probability * slope) for probability, slope in zip(p, slopes, strict=True)]
+        return values
+    return [_unless_zero(value, value * slope) for value, slope in zip(values, slopes, strict=True)]
 
 
 def score_gradients(p: Column, dp: Column, minus_delta: Column, is_careful: bool) -> Column:

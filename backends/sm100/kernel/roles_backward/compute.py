@@ -7,7 +7,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, tensor_memory
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, visit
 from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy, touches
@@ -36,7 +36,7 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
     """
     work = own_copy(work)
     hidden, key_values, sizes = mods.hidden, mods.key, work.sizes
-    place = _find_place(plan, tiles)
+    place, sums = _find_place(plan, tiles), learned_gradient.running_sums(mods)
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
@@ -54,9 +54,10 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
                 is_partial = touches(plan.tile_q, sizes.len_q, masked, query) | (own.kv_base + plan.tile_kv > sizes.len_kv)
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
                 if is_partial:
-                    _step(plan, pipes, mods, place, now, element, True)
+                    _step(plan, tiles, pipes, mods, place, now, element, sums, True)
                 else:
-                    _step(plan, pipes, mods, place, now, element, False)
+                    _step(plan, tiles, pipes, mods, place, now, element, sums, False)
+            learned_gradient.flush(tiles, mods, sums, gradient_step.Element(kv, Int32(0), own, key))
             done += run.trips
         steps += done
         visited += 1
@@ -82,34 +83,43 @@ def _find_place(plan: BackwardPlan, tiles: BackwardTiles) -> _Place:
 
 def _step(
     plan: BackwardPlan,
+    tiles: BackwardTiles,
     pipes: Pipes,
     mods: BackwardMods,
     place: _Place,
     now: Now,
     element: gradient_step.Element,
+    sums: Any,
     is_partial: bool,
 ) -> None:
-    """One step of the thread's part: S to P, dP to dS."""
+    """One step of the thread's part: S to P, dP to dS. sums: what learned tensors have gathered in registers."""
     before(pipes, "load_s", None, now)
     s = gradient_step.load_column(place.s, plan.half)
     after(pipes, "load_s", None, now)
-    s, slopes = gradient_step.scored(mods, s, element)
-    if is_partial:
-        s = gradient_step.masked(mods, s, element)
     before(pipes, "exp", None, now)
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
-    p = gradient_step.probabilities(mods, s, gradient_step.load_rows(rows, plan.half))
+    p, slopes = gradient_step.probabilities(mods, s, gradient_step.load_rows(rows, plan.half), element, is_partial)
     tensor_memory.store(place.p, f32.narrow(p, plan.element))
     after(pipes, "exp", None, now)
-    weights = gradient_step.weighted(p, slopes)
+    kept = s if mods.remakes else gradient_step.weighted(p, slopes)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []
-    is_careful = is_partial or not mods.is_folded
-    for first in range(0, plan.half, gradient_step.CHUNK):
-        chunk = slice(first, first + gradient_step.CHUNK)
-        dp = gradient_step.load_column(place.dp + first, gradient_step.CHUNK)
-        minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, gradient_step.CHUNK)
-        ds += f32.narrow(gradient_step.score_gradients(weights[chunk], dp, minus_delta, is_careful), plan.element)
+    carried = learned_gradient.no_sums(mods)
+    count = gradient_step.CHUNK // 2 if mods.remakes else gradient_step.CHUNK  # S and P of a chunk are alive at once
+    for first in range(0, plan.half, count):
+        own = element.moved(first)
+        weights = kept[first : first + count]
+        if mods.remakes:
+            minus_lse = gradient_step.load_rows(rows + first * 4, count)
+            weights, slopes = gradient_step.probabilities(mods, weights, minus_lse, own, is_partial)
+        dp = gradient_step.load_column(place.dp + first, count)
+        minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, count)
+        found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or not mods.is_folded)
+        raw = gradient_step.scaled(mods, s[first : first + count], own) if mods.remakes else None
+        carried = learned_gradient.gather(tiles, mods, sums, carried, found, raw, own)
+        found = gradient_step.weighted(found, slopes) if mods.remakes else found
+        ds += f32.narrow(found, plan.element)
+    learned_gradient.end_diagonals(tiles, mods, carried, element.moved(plan.half))
     after(pipes, "load_dp", None, now)
     before(pipes, "ds", None, now)
     tensor_memory.store(place.ds, ds)
