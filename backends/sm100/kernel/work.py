@@ -7,7 +7,7 @@ from typing import Any
 import cutlass
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.plan import Plan
-from cutlass import Int32, Int64, Uint32
+from cutlass import Float32, Int32, Int64, Uint32
 
 MOST_HEADS = 1024  # more than any L2 holds, few enough that tile numbers stay in 32 bits
 

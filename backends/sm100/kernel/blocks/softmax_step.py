@@ -11,7 +11,7 @@ from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.sm100.kernel.blocks.exponential import exponential, is_emulated
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import At
+from attnspec.backends.sm100.kernel.work import At, again
 from cutlass import Float32, Int32
 
 CHUNK = WORD  # columns a tensor memory instruction moves
@@ -32,6 +32,10 @@ class Element:
         """The same row, some keys on."""
         return Element(self.q, self.first_key + keys, self.at, self.row)
 
+    def renewed(self) -> "Element":
+        """The same values, known only from here on: or the compiler adds each key of a tile to them before the loop, and spills."""
+        return Element(again(self.q), self.first_key, self.at, tuple(again(value) for value in self.row))
+
 
 def load_scores(address: Any, count: int) -> Row:
     """`count` f32 values of a row of S, complete when this returns."""
@@ -46,6 +50,7 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
     Where an element needs a load of its own, S is first rewritten in tensor memory a chunk at a time: with all of a row at
     hand the compiler starts all its loads at once, and spills.
     """
+    element = element.renewed()
     reads = mods.score_reads or (is_partial and mods.mask_reads)
     if reads:
         _rewrite(plan, mods, address, element, is_partial)
