@@ -1,12 +1,11 @@
 """2^x of a pair of scores: on the special function unit, or emulated on the FMA pipe (FA4, software exponential).
 
 Emulated: x = n + f with n = floor(x); 2^f by a polynomial with least relative error on [0, 1) and p(0) = 1; n is added to the
-exponent bits. Adding 1.5 * 2^23 rounded down leaves n in the low bits of the sum. Below -127 the result is exactly 0.
+exponent bits. Adding 1.5 * 2^23 rounded down leaves n in the low bits of the sum. At -127 and below the result is exactly 0.
 """
 
 from typing import Any
 
-import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import f32
 from cutlass import Float32, Int32
 
@@ -21,10 +20,10 @@ POLYNOMIALS = {
 }
 
 
-def exponential(x: Any, is_emulated: bool, degree: int) -> tuple[Float32, Float32]:
-    """2^x for both of a pair."""
+def exponential(x: Any, is_emulated: bool, degree: int, keeps_nan: bool) -> tuple[Float32, Float32]:
+    """2^x for both of a pair. keeps_nan: emulated, too; the sum of exponents makes some number of a NaN."""
     if is_emulated:
-        return _emulated(x, degree)
+        return _emulated(x, degree, keeps_nan)
     low, high = f32.apart(x)
     return f32.exp2(low), f32.exp2(high)
 
@@ -34,8 +33,8 @@ def is_emulated(pair: int, share: float) -> bool:
     return int((pair + 1) * share) > int(pair * share)
 
 
-def _emulated(x: Any, degree: int) -> tuple[Float32, Float32]:
-    low, high = (cute.arch.fmax(value, LEAST, nan=True) for value in f32.apart(x))
+def _emulated(x: Any, degree: int, keeps_nan: bool) -> tuple[Float32, Float32]:
+    low, high = (f32.larger(value, Float32(LEAST)) for value in f32.apart(x))
     x = f32.pair(low, high)
     floored = f32.add(x, f32.twice(MAGIC), "down")
     part = f32.subtract(x, f32.subtract(floored, f32.twice(MAGIC)))
@@ -44,7 +43,7 @@ def _emulated(x: Any, degree: int) -> tuple[Float32, Float32]:
     for coefficient in reversed(rest):
         value = f32.multiply_add(value, part, f32.twice(coefficient))
     low, high = (_scaled(one, whole) for one, whole in zip(f32.apart(value), f32.apart(floored), strict=True))
-    return low, high
+    return f32.apart(f32.multiply_add(x, f32.twice(0.0), f32.pair(low, high))) if keeps_nan else (low, high)
 
 
 def _scaled(value: Float32, floored: Float32) -> Float32:

@@ -119,11 +119,12 @@ def exponentials(plan: Plan, mods: Mods, s: Row, amount: Float32, address: Any, 
     """P of one piece of the row, to tensor memory in the 16-bit type; s keeps the f32 values for the row sum."""
     first, last = (0, plan.probability_split) if piece == "exp_head" else (plan.probability_split, plan.tile_kv)
     factor, shift = f32.twice(mods.to_log2), f32.twice(-amount)
+    keeps_nan = mods.midpoint is not None  # with a maximum, a NaN is in the shift, and so in every element
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
             x = f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift)
             emulated = is_emulated(index // 2, plan.emulated_share)
-            s[index], s[index + 1] = exponential(x, emulated, plan.exponential_degree)
+            s[index], s[index + 1] = exponential(x, emulated, plan.exponential_degree, keeps_nan)
         tensor_memory.store(address + at // 2, f32.narrow(s[at : at + CHUNK], plan.element))
 
 

@@ -1,0 +1,45 @@
+"""A kernel that takes 2^x of pairs as the softmax role does, for tests."""
+
+from functools import cache
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+import numpy as np
+import torch
+from attnspec.backends.sm100.kernel.blocks import f32
+from attnspec.backends.sm100.kernel.blocks.exponential import exponential
+from attnspec.emulator.launch import launch
+from cutlass import Float32, Int32
+from cutlass.cute.runtime import make_fake_tensor
+
+THREADS = 128
+
+
+@cute.kernel
+def each_pair(x: cute.Tensor, y: cute.Tensor, degree: cutlass.Constexpr, keeps_nan: cutlass.Constexpr):
+    """y = 2^x, two elements a thread."""
+    at = (Int32(cute.arch.block_idx()[0]) * THREADS + cute.arch.thread_idx()[0]) * 2
+    if at + 1 < x.shape[0]:
+        y[at], y[at + 1] = exponential(f32.pair(Float32(x[at]), Float32(x[at + 1])), degree > 0, degree, keeps_nan)
+
+
+@cute.jit
+def launch_pairs(x: cute.Tensor, y: cute.Tensor, degree: cutlass.Constexpr, keeps_nan: cutlass.Constexpr):
+    """A thread for each pair."""
+    blocks = (x.shape[0] + (2 * THREADS - 1)) // (2 * THREADS)
+    each_pair(x, y, degree, keeps_nan).launch(grid=[blocks, 1, 1], block=[THREADS, 1, 1])
+
+
+@cache
+def _compiled(degree: int, keeps_nan: bool) -> Any:
+    fake = make_fake_tensor(cutlass.Float32, (cute.sym_int(),), (1,), assumed_align=4)
+    return cute.compile(launch_pairs, fake, fake, degree, keeps_nan, options="--gpu-arch sm_100a --keep-ptx")
+
+
+def exponentials(x: np.ndarray, degree: int, keeps_nan: bool = False) -> np.ndarray:
+    """2^x of an even number of f32 values by the compiled code; degree 0: by the special function unit."""
+    values = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+    result = torch.zeros_like(values)
+    launch(_compiled(degree, keeps_nan), values, result, seed=None, checks="all").check()
+    return result.numpy()
