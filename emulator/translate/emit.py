@@ -178,7 +178,7 @@ class Emitter:
                 if type != unsigned(bits):
                     return self.view(self.value(value, unsigned(bits)), type)
                 name = self.bind("v", f"R[{index}]")
-                self.lines.append(f"if {name} is None: undefined(w, {index})")
+                self.lines.append(f"if {name} is None: {name} = undefined(w, {index}, T_{unsigned(bits)})")
                 return name
             case Perhaps(bits, index):
                 return self.bind("v", f"R[{index}]")

@@ -1,15 +1,15 @@
 """A kernel as Python functions, one a basic block, made when first run and kept for the process."""
 
 import hashlib
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.lookup import begins_block, rule_of
-from attnspec.emulator.instructions.rule import BLOCKED, DTYPES, items_of
+from attnspec.emulator.instructions.rule import BLOCKED, DTYPES, LANES, items_of
 from attnspec.emulator.machine.warp import LEFT
 from attnspec.emulator.numerics import approximations
 from attnspec.emulator.ptx.flow import Block, blocks
@@ -23,9 +23,19 @@ from attnspec.emulator.translate.values import LiveIn, Result, parts_of
 BlockFunction = Callable[[Any, list[Any], Any, dict[str, Any]], int]
 
 
-def undefined(warp: Any, index: int) -> None:
-    """A register that no instruction has written is read."""
-    raise KernelFault("uninitialised-register", f"{warp.program.kernel.registers[index]} is read before it is written")
+def undefined(warp: Any, index: int, dtype: Any) -> Any:
+    """Rubbish, for a register that no instruction has written is read; told once for an instruction, and the run goes on."""
+    machine, kernel = warp.machine, warp.program.kernel
+    block = warp.program.blocks[warp.block]
+    name = re.compile(rf"{re.escape(kernel.registers[index])}\b")
+    at = next((at for at in range(block.first, block.last) if name.search(kernel.instructions[at].text)), block.first)
+    here = kernel.instructions[at]
+    told = any(
+        (fault.kind, fault.line, fault.text) == ("uninitialised-register", here.line, here.text) for fault in machine.faults
+    )
+    if "uninitialised" in machine.checks and not told:
+        machine.fault("uninitialised-register", f"{kernel.registers[index]} is read before it is written", warp, at=at)
+    return np.full(LANES * np.dtype(dtype).itemsize, 0xFF, np.uint8).view(dtype)
 
 
 @dataclass

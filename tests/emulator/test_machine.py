@@ -163,8 +163,14 @@ def test_shared_memory_is_not_read_before_it_is_written():
 
 
 def test_a_register_is_not_read_before_it_is_written():
-    found = fault("add.s32 %r1, %r77, 1;")
-    assert found.kind == "uninitialised-register" and "%r77" in found.message
+    found = fault("mov.b32 %r2, 1; add.s32 %r1, %r77, 1;")
+    assert found.kind == "uninitialised-register" and "%r77" in found.message and "add.s32" in found.text
+
+
+def test_a_run_goes_on_with_rubbish_in_a_register_that_is_not_written():
+    report = run("add.s32 %r1, %r77, 1; add.s32 %r1, %r78, 1; mov.b32 %r2, smem; st.shared.b8 [%r2], %r1;", declarations=SHARED)
+    assert [found.kind for found in report.faults] == ["uninitialised-register"] * 2 + ["out-of-bounds"]
+    assert run("add.s32 %r1, %r77, 1;", checks="none").ok
 
 
 def test_copying_an_undefined_register_is_no_fault():
