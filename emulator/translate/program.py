@@ -28,13 +28,13 @@ def undefined(warp: Any, index: int, dtype: Any) -> Any:
     machine, kernel = warp.machine, warp.program.kernel
     block = warp.program.blocks[warp.block]
     name = re.compile(rf"{re.escape(kernel.registers[index])}\b")
-    at = next((at for at in range(block.first, block.last) if name.search(kernel.instructions[at].text)), block.first)
-    here = kernel.instructions[at]
+    warp.at = next((at for at in range(block.first, block.last) if name.search(kernel.instructions[at].text)), block.first)
+    here = kernel.instructions[warp.at]
     told = any(
         (fault.kind, fault.line, fault.text) == ("uninitialised-register", here.line, here.text) for fault in machine.faults
     )
     if "uninitialised" in machine.checks and not told:
-        machine.fault("uninitialised-register", f"{kernel.registers[index]} is read before it is written", warp, at=at)
+        machine.fault("uninitialised-register", f"{kernel.registers[index]} is read before it is written", warp)
     return np.full(LANES * np.dtype(dtype).itemsize, 0xFF, np.uint8).view(dtype)
 
 
