@@ -21,7 +21,7 @@ from attnspec.emulator.report import Report
 from attnspec.emulator.tvm_ffi_host import OnDevice
 
 PACKAGES = ("flash_attn", "quack", "tvm_ffi")
-PROCESSORS = "FLASH_ATTENTION_NUM_SMS"
+PROCESSORS, ARCHITECTURE = "FLASH_ATTENTION_NUM_SMS", "FLASH_ATTENTION_ARCH"
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Emulation:
 
 
 _now: list[Emulation] = []
+_settings: list[tuple[Any, ...]] = []
 
 
 @dataclass(eq=False)
@@ -57,8 +58,10 @@ class Compiled:
 
 
 @contextmanager
-def emulated(run: Callable[..., Report] = launch, processors: int = 148) -> Iterator[Emulation]:
-    """Calls of flash-attn-4 in the block are emulated."""
+def emulated(
+    run: Callable[..., Report] = launch, processors: int = 148, pairs: bool = True, architecture: str = "sm_100"
+) -> Iterator[Emulation]:
+    """Calls of flash-attn-4 in the block are emulated. pairs: of CTAs are allowed to work on one product."""
     import cutlass.cute as cute
     import cutlass.utils as cutlass_utils
 
@@ -67,24 +70,40 @@ def emulated(run: Callable[..., Report] = launch, processors: int = 148) -> Iter
 
     def compile_(*arguments: Any, options: str = "", **named: Any) -> Compiled:
         with tempfile.TemporaryDirectory() as folder:
-            return Compiled(compiler(*arguments, options=f"{options} --keep-ptx --dump-dir {folder}", **named))
+            return Compiled(compiler(*arguments, options=f"{options} {kept} --dump-dir {folder}", **named))
 
+    kept = f"--gpu-arch {architecture}a --keep-ptx"
     hardware = cutlass_utils.HardwareInfo
+    settings = (processors, pairs, architecture)
     emulation = Emulation(run)
     _now.append(emulation)
     with (
-        mock.patch.dict(os.environ, {PROCESSORS: str(processors)}),
+        mock.patch.dict(
+            os.environ, {PROCESSORS: str(processors), ARCHITECTURE: architecture, "CUTE_DSL_ARCH": f"{architecture}a"}
+        ),
+        mock.patch.object(interface.utils, "_fa_disable_2cta_enabled", not pairs),
+        mock.patch.object(interface.utils, "_fa_disable_2cta_cuda12", False),
         mock.patch.object(torch.Tensor, "is_cuda", property(lambda tensor: True)),
         mock.patch.object(cute, "compile", compile_),
         mock.patch.object(hardware, "__init__", lambda self, *_, **__: None),
         mock.patch.object(hardware, "get_max_active_clusters", lambda self, size=1, *_, **__: processors // size),
         mock.patch.object(hardware, "get_device_multiprocessor_count", lambda self, *_, **__: processors),
     ):
-        interface._get_device_arch.cache_clear()
+        forget_other_settings(interface, settings)
         try:
             yield emulation
         finally:
             _now.pop()
+
+
+def forget_other_settings(interface: Any, settings: tuple[Any, ...]) -> None:
+    """Its caches do not know of what is stood in for."""
+    if _settings and _settings != [settings]:
+        for function in vars(interface).values():
+            if hasattr(function, "compile_cache"):
+                function.compile_cache.clear()
+    _settings[:] = [settings]
+    interface._get_device_arch.cache_clear()
 
 
 def load() -> Any:
