@@ -116,8 +116,9 @@ def access(instruction: Instruction) -> Rule:
     times = next((int(word[1:]) for word in words if re.fullmatch(r"x\d+", word)), None)
     if shape is None or times is None:
         raise unsupported(instruction, "this shape")
-    only(instruction, "ld", "st", "sync", "aligned", "b32", shape, f"x{times}")
     loads = words[1] == "ld"
+    packing = "pack::16b" if loads else "unpack::16b"
+    only(instruction, "ld", "st", "sync", "aligned", "b32", shape, f"x{times}", packing)
     values, address = instruction.operands[:: 1 if loads else -1][0], instruction.operands[1 if loads else 0]
     split = 0
     if shape == "16x32bx2":
@@ -126,14 +127,15 @@ def access(instruction: Instruction) -> Rule:
     rows = Rows(items_of(values))
     if len(rows.items) != SHAPES[shape] * times:
         raise unsupported(instruction, f"{SHAPES[shape] * times} registers wanted")
-    where = partial(load if loads else store, shape=shape, registers=len(rows.items), split=split)
+    where = partial(load if loads else store, shape=shape, registers=len(rows.items), split=split, packed=packing in words)
     if loads:
         return Act(where, ((address, "u32"),), ((rows, "u32"),), pending=True, unit="tcgen05.ld")
     return Act(where, ((address, "u32"), (rows, "u32")), unit="tcgen05.st")
 
 
-def locate(warp: Any, mask: Any, address: Any, shape: str, registers: int, split: int) -> tuple[Any, Any]:
-    """(columns, lanes) of an access: slices for 32x32b, else index arrays. A warp reaches the lanes of its quadrant only."""
+def locate(warp: Any, mask: Any, address: Any, shape: str, registers: int, split: int, packed: bool = False) -> tuple[Any, Any]:
+    """(columns, lanes) of an access: slices for 32x32b, else index arrays. A warp reaches the lanes of its quadrant only. packed:
+    each register is two columns, first all even ones, then all odd ones."""
     if mask is not None:
         raise KernelFault("divergent", "tcgen05.ld and .st need all 32 lanes")
     if (address != address[0]).any():
@@ -145,30 +147,40 @@ def locate(warp: Any, mask: Any, address: Any, shape: str, registers: int, split
     if lane not in allowed:
         reach = f"lanes {quadrant} to {quadrant + 31}"
         raise KernelFault("tensor-quadrant", f"{warp.name} reaches {reach}, the address says lane {lane}")
+    if packed:
+        columns, lanes = places(shape, registers, split // 2)
+        return np.concatenate((2 * columns, 2 * columns + 1)) + column, np.concatenate((lanes, lanes)) + lane
     if shape == "32x32b":
         return slice(column, column + registers), slice(lane, lane + LANES)
     columns, lanes = places(shape, registers, split)
     return columns + column, lanes + lane
 
 
-def load(warp: Any, mask: Any, address: Any, shape: str, registers: int, split: int) -> Any:
+def load(warp: Any, mask: Any, address: Any, shape: str, registers: int, split: int, packed: bool = False) -> Any:
     """Registers as rows. With a seed they arrive at some moment before wait::ld, or before they are used."""
-    columns, lanes = locate(warp, mask, address, shape, registers, split)
+    columns, lanes = locate(warp, mask, address, shape, registers, split, packed)
     tensor = warp.cta.tensor
+
+    def found(actor: Any) -> Any:
+        words = tensor.read(actor, columns, lanes)
+        return words[:registers] & np.uint32(0xFFFF) | words[registers:] << np.uint32(16) if packed else words
+
     if warp.machine.random is None and warp.machine.observer is None:
-        return tensor.read(warp, columns, lanes).copy()
+        return found(warp).copy()
     result = np.full((registers, LANES), 0xFFFFFFFF, np.uint32)
 
     def arrive(task: Task) -> None:
-        result[...] = tensor.read(task, columns, lanes)
+        result[...] = found(task)
 
     start(warp, "tcgen05.ld", arrive, warp.tensor_loads)
     return result
 
 
-def store(warp: Any, mask: Any, address: Any, values: Any, shape: str, registers: int, split: int) -> None:
+def store(warp: Any, mask: Any, address: Any, values: Any, shape: str, registers: int, split: int, packed: bool = False) -> None:
     """Write registers. With a seed they arrive at some moment before wait::st."""
-    columns, lanes = locate(warp, mask, address, shape, registers, split)
+    columns, lanes = locate(warp, mask, address, shape, registers, split, packed)
+    if packed:
+        values = np.concatenate((values & np.uint32(0xFFFF), values >> np.uint32(16)))
     tensor = warp.cta.tensor
     if warp.machine.random is None and warp.machine.observer is None:
         tensor.write(warp, columns, lanes, values)

@@ -43,7 +43,7 @@ def issue(warp: Any, mask: Any, target: Any, source: Any, shape: tuple[int, int,
     ctas = [warp.cta] if group == 1 else warp.cta.cluster.ctas[warp.cta.rank :][:2]
 
     def move(task: Task) -> None:
-        places = tile_places(decode_tile(word), rows, width, 1, False)
+        places = tile_places(decode_tile(word), rows, width, 16, False)
         for cta in ctas:
             words = cta.shared.gather(task, places).reshape(rows, -1).view(np.uint32)
             cta.tensor.write(task, slice(column, column + width // 4), slice(0, 128), words[lanes].T)

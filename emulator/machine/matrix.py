@@ -1,4 +1,4 @@
-"""Matrix operands of tcgen05.mma: descriptors, gathered tiles, and the sums. PTX ISA 9.7.16.3 to .5, .10; FACTS C2, C3, C4."""
+"""Matrix operands in shared and tensor memory: descriptors and gathered tiles. PTX ISA 9.7.16.3 to .5, .10; FACTS C2, C3, C4."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,51 +13,10 @@ from attnspec.emulator.numerics import faithful, formats
 Array = Any
 SPANS = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}  # bytes of a swizzle's row, by the descriptor's code
 SWIZZLES = {0: 0, 1: 4, 2: 3, 4: 2, 6: 1}
-FORMATS = {
-    "f16": {0: "f16", 1: "bf16"},
-    "tf32": {2: "tf32"},
-    "f8f6f4": {0: "e4m3", 1: "e5m2"},  # the 6 and 4-bit ones are padded in shared memory: not modelled
-}
-ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}  # bytes
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """An instruction descriptor of kind f16, tf32 or f8f6f4 (FACTS C2). a, b: formats; *_mn: that operand is MN-major."""
-
-    m: int
-    n: int
-    a: str
-    b: str
-    result: str
-    negate_a: bool
-    negate_b: bool
-    a_mn: bool
-    b_mn: bool
-
-
-@lru_cache(maxsize=256)
-def decode_instruction(word: int, kind: str) -> Instruction:
-    """The fields, or a fault that names the wrong one."""
-    if kind not in FORMATS:
-        raise KernelFault("matrix-descriptor", f"kind::{kind} is not modelled")
-    if word & 0xF:
-        raise KernelFault("matrix-descriptor", f"instruction descriptor {word:#x}: sparsity and saturation are not modelled")
-    a, b, result = word >> 7 & 7, word >> 10 & 7, word >> 4 & 3
-    allowed = FORMATS[kind]
-    if a not in allowed or b not in allowed or result > 1 or (kind == "tf32" and result == 0):
-        raise KernelFault("matrix-descriptor", f"instruction descriptor {word:#x}: formats {a}, {b} -> {result} for kind::{kind}")
-    return Instruction(
-        16 * (word >> 24 & 31),
-        8 * (word >> 17 & 63),
-        allowed[a],
-        allowed[b],
-        ("f16", "f32")[result],
-        bool(word >> 13 & 1),
-        bool(word >> 14 & 1),
-        bool(word >> 15 & 1),
-        bool(word >> 16 & 1),
-    )
+# Elements in 16 bytes. Narrow floats of kinds f8f6f4 and mxf8f6f4 are packed at the start of 16 bytes, the rest is padding
+# (PTX ISA 5.2.3, .b4x16_p64 and .b6x16_p32); those of mxf4 and mxf4nvf4 are packed without.
+PACKED = "e2m1 packed"
+CHUNKS = {"tf32": 4, "f16": 8, "bf16": 8, **dict.fromkeys(("e4m3", "e5m2", "s8", "u8", "e2m3", "e3m2", "e2m1"), 16), PACKED: 32}
 
 
 @dataclass(frozen=True)
@@ -85,16 +44,15 @@ def decode_tile(word: int) -> Tile:
 
 
 @lru_cache(maxsize=4096)
-def tile_places(tile: Tile, rows: int, width: int, element: int, mn_major: bool, first: int = 0) -> Array:
+def tile_places(tile: Tile, rows: int, width: int, chunk: int, mn_major: bool, first: int = 0) -> Array:
     """Offsets of 16-byte chunks: (rows, width / chunk) of a K-major tile, (width, rows / chunk) of an MN-major one.
 
-    rows: along M or N; width: along K, both in elements. first: the first row of a K-major tile that is wanted.
+    rows: along M or N; width: along K; chunk: elements of 16 bytes. first: the first row of a K-major tile that is wanted.
     """
     span = SPANS[tile.swizzle]
-    chunk = 16 // element
     if mn_major:
         k = np.arange(width)[:, None]
-        mn = np.arange(0, rows, chunk)[None] * element
+        mn = 16 * np.arange(rows // chunk)[None]
         if tile.swizzle:
             deep = 4 if tile.swizzle == 1 else 8  # rows of k in a pattern (CU mma_sm100_desc.hpp, canonical layouts)
             places = mn % span + mn // span * tile.leading + k % deep * span + k // deep * tile.stride
@@ -102,7 +60,7 @@ def tile_places(tile: Tile, rows: int, width: int, element: int, mn_major: bool,
             places = mn // 16 * tile.stride + k % 8 * 16 + k // 8 * tile.leading
     else:
         row = np.arange(first, first + rows)[:, None]
-        k = np.arange(0, width, chunk)[None] * element
+        k = 16 * np.arange(width // chunk)[None]
         if tile.swizzle:
             places = row % 8 * span + row // 8 * tile.stride + k
         else:
@@ -111,7 +69,7 @@ def tile_places(tile: Tile, rows: int, width: int, element: int, mn_major: bool,
 
 
 def widen(raw: Array, format: str) -> Array:
-    """Elements as f32."""
+    """Elements as f32; the last axis of raw holds whole chunks."""
     if format == "bf16":
         return (raw.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     if format == "f16":
@@ -120,7 +78,18 @@ def widen(raw: Array, format: str) -> Array:
         return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if format in ("s8", "u8"):
         return raw.view(np.int8 if format == "s8" else np.uint8).astype(np.float32)
-    return formats.decode(raw.view(np.uint8), format)
+    if format in ("e4m3", "e5m2"):
+        return formats.decode(raw.view(np.uint8), format)
+    return unpack(raw.view(np.uint8), format)
+
+
+def unpack(bytes: Array, format: str) -> Array:
+    """Values of 6 or 4 bits, the first in the lowest bits, of each 16 bytes (n, 16 c) as f32 (n, elements)."""
+    bits = 6 if format in ("e2m3", "e3m2") else 4
+    chunk = CHUNKS[format]
+    streams = np.unpackbits(bytes.reshape(*bytes.shape[:-1], -1, 16), axis=-1, bitorder="little")[..., : bits * chunk]
+    codes = streams.reshape(*streams.shape[:-1], chunk, bits) @ (1 << np.arange(bits))
+    return formats.decode(codes, format.split()[0]).reshape(*bytes.shape[:-1], -1)
 
 
 def from_shared(actor: Any, shared: Any, word: int, rows: int, width: int, format: str, mn_major: bool) -> Array:
@@ -130,15 +99,20 @@ def from_shared(actor: Any, shared: Any, word: int, rows: int, width: int, forma
 
 def gather_tile(actor: Any, shared: Any, tile: Tile, rows: int, width: int, format: str, mn_major: bool, first: int = 0) -> Array:
     """An operand tile (rows, width) in f32."""
-    chunks = shared.gather(actor, tile_places(tile, rows, width, ELEMENTS[format], mn_major, first))
+    chunks = shared.gather(actor, tile_places(tile, rows, width, CHUNKS[format], mn_major, first))
     values = widen(chunks.reshape(len(chunks), -1), format)
     return values.T if mn_major else values
 
 
-def from_tensor(actor: Any, tensor: Any, column: int, lanes: slice, width: int, format: str) -> Array:
+def from_tensor(actor: Any, tensor: Any, column: int, lanes: Array, width: int, format: str) -> Array:
     """An A tile (rows, width) from tensor memory: what fits in 32 bits in a column, the lowest first."""
-    per_column = 4 // ELEMENTS[format]
-    words = tensor.read(actor, slice(column, column + width // per_column), lanes)
+    if format in ("e2m3", "e3m2", "e2m1"):
+        raise KernelFault("matrix-descriptor", f"A of format {format} in tensor memory is not modelled")
+    count = 4 * width // CHUNKS[format]
+    columns: Any = slice(column, column + count)
+    if not isinstance(lanes, slice):
+        columns = np.arange(column, column + count)[:, None]
+    words = tensor.read(actor, columns, lanes)
     return widen(np.ascontiguousarray(words.T), format)
 
 

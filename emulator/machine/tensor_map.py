@@ -146,8 +146,8 @@ def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]
 
 
 def swizzled(places: Any, swizzle: int, base: int = 0) -> Any:
-    """Byte offsets with the swizzle's bits [4:7) changed by bits [7:10) of the absolute offset, counted from a matrix descriptor's
-    base offset (an H200 subtracts it). Swizzle 4 changes bits [5:7) by bits [7:9): atoms of 32 bytes."""
+    """Byte offsets with the swizzle's bits [4:7) changed by bits [7:10) of the absolute offset, less a matrix descriptor's base
+    offset (an H200 does so). Swizzle 4 changes bits [5:7) by bits [7:9): atoms of 32 bytes."""
     if swizzle == 4:
         return places ^ (places >> 2 & 0x60)
     return places ^ ((places >> 7) - base << 4 & SWIZZLE_BITS[swizzle])

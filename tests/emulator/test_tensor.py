@@ -1,5 +1,7 @@
 """Tensor memory and tcgen05: allocation, access, multiplication, and what goes wrong with them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from attnspec.emulator.launch import run_ptx
@@ -181,17 +183,21 @@ def multiply(
     steps: list[tuple[int, int]],
     high: tuple[int, int],
     kind: str = "f16",
+    before: str = "",
+    form: Callable[[int], str] | None = None,
     **options,
 ) -> np.ndarray:
     """D (128, 16) of tiles that lie in shared memory as given.
 
-    steps: what each K step adds to the lower words of the descriptors; high: their upper words.
+    steps: what each K step adds to the lower words of the descriptors; high: their upper words. before: what all warps do first;
+    form: other text for a step, by its number.
     """
     lines = []
     for number, (step_a, step_b) in enumerate(steps):
         lines.append(f"add.s32 %r25, %r23, {step_a}; add.s32 %r26, %r24, {step_b};")
         lines.append(f"mov.b64 %rd6, {{%r25, {high[0]}}}; mov.b64 %rd7, {{%r26, {high[1]}}};")
-        lines.append(f"tcgen05.mma.cta_group::1.kind::{kind} [%r6], %rd6, %rd7, {shape}, {int(number > 0)};")
+        plain = f"tcgen05.mma.cta_group::1.kind::{kind} [%r6], %rd6, %rd7, {shape}, {int(number > 0)};"
+        lines.append(plain if form is None else form(number))
     names = [f"%r{30 + number}" for number in range(16)]
     body = MULTIPLY.format(
         both=a.nbytes + b.nbytes,
@@ -202,7 +208,7 @@ def multiply(
         stores="\n    ".join(f"st.global.b32 [%rd5+{4 * number}], {name};" for number, name in enumerate(names)),
     )
     out = np.zeros((128, 16), np.float32)
-    run(body, a, b, out, **options).check()
+    run(before + body, a, b, out, **options).check()
     return out
 
 
