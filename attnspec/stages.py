@@ -60,7 +60,7 @@ def analyse(spec: "Spec") -> "Analysed":
 
 
 def draw(analysed: "Analysed", direction: Literal["forward", "backward"] = "forward") -> "Dataflow":
-    """Analysed to the graph of one kernel: tile operations and the values between them. `Unsupported` for the backward."""
+    """Analysed to the graph of one kernel: tile operations and the values between them."""
     from attnspec.lowering.dataflow.draw import draw
 
     return draw(analysed, direction)
@@ -125,11 +125,18 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     from attnspec.runtime.reference_program import ReferenceProgram
 
     if attention.on == "emulator":
+        from attnspec.runtime.emulated_backward import EmulatedBackward
         from attnspec.runtime.emulated_program import EmulatedProgram
 
         analysed = attention.analysed
-        emitted = emit(analysed, place(draw(analysed), analysed, target))
-        return Kernel(EmulatedProgram(emitted, attention.spec.head_dim_v))
+        schedule = place(draw(analysed), analysed, target)
+        learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
+
+        def make_backward() -> EmulatedBackward:
+            return EmulatedBackward(emit(analysed, place(draw(analysed, "backward"), analysed, target)), learned)
+
+        emitted = emit(analysed, schedule)
+        return Kernel(EmulatedProgram(emitted, attention.spec.head_dim_v, schedule, make_backward=make_backward))
     if target != "reference":
         raise TargetError(f"target {target!r} cannot be launched by this version of attnspec")
     learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)

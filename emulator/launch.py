@@ -10,6 +10,7 @@ from attnspec.emulator.hazards.detector import Detector
 from attnspec.emulator.machine.global_memory import GlobalMemory, Region, region
 from attnspec.emulator.machine.layout import layout_of
 from attnspec.emulator.machine.machine import Launch, Machine
+from attnspec.emulator.names import NO_NAMES, Names
 from attnspec.emulator.numerics.approximations import using
 from attnspec.emulator.numerics.modes import NUMERICS, Numerics
 from attnspec.emulator.report import Launched, Report
@@ -26,6 +27,7 @@ def launch(
     checks: str | Iterable[str] = "all",
     ptx: str | None = None,
     numerics: str = "fast",
+    names: Names = NO_NAMES,
 ) -> Report:
     """Run what `cute.compile` returned, host code and all, on CPU tensors.
 
@@ -33,6 +35,7 @@ def launch(
     left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
     ptx: another text for the same kernels, to see what a changed one does; None is the function's own. numerics: "fast" sums
     products of matrices by the BLAS; "faithful" sums as the tensor core does, and takes an H200's ex2, lg2, rcp and rsqrt.
+    names: what reports call the kernel's warps, buffers, barriers and lines.
     """
     from attnspec.emulator.host import ptx_of, record
 
@@ -43,18 +46,21 @@ def launch(
         program = found[call.kernel]
         raw = pack(program, call.arguments, [])
         launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
-    regions = tuple(region_of(one, name) for position, given in enumerate(arguments) for name, one in tensors_of(given, position))
-    return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics))
+    regions = tuple(
+        region_of(one, name)
+        for position, given in enumerate(arguments)
+        for name, one in tensors_of(given, names.argument(position))
+    )
+    return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics), names)
 
 
-def tensors_of(given: Any, position: int) -> Iterator[tuple[str, Any]]:
+def tensors_of(given: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Tensors of an argument, those in tuples too, with the names that reports call them by."""
-    name = f"argument {position}"
     if hasattr(given, "data_ptr"):
         yield name, given
     elif isinstance(given, list | tuple):
         for part, one in enumerate(given):
-            yield from ((f"{name}, part {part}", tensor) for _, tensor in tensors_of(one, position))
+            yield from ((f"{name}, part {part}", tensor) for _, tensor in tensors_of(one, name))
 
 
 def checks_of(checks: str | Iterable[str]) -> frozenset[str]:
@@ -154,13 +160,14 @@ def run(
     seed: int | None,
     checks: frozenset[str],
     numerics: Numerics,
+    names: Names = NO_NAMES,
 ) -> Report:
     """Grids one after the other; the first with a fault is the last to run."""
     start = time.perf_counter()
     done: list[Launched] = []
     faults = []
     for program, launch in launches:
-        machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply)
+        machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply, names=names)
         watch(machine)
         with using(numerics.approximations):
             machine.run()

@@ -32,8 +32,11 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     if sass and not has_disassembler():
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
+        from attnspec.backends.sm100.kernel.lines import telling_lines  # loads the compiler
+
         live = load_file(module, path)
-        compiled = _compile(getattr(live, module.name), emitted.manifest, scratch, sass)
+        with telling_lines(str(path), module.spans):
+            compiled = _compile(getattr(live, module.name), emitted.manifest, scratch, sass)
         artifacts = compiled.artifacts
         ptx, cubin, text = _text(artifacts.PTX), bytes(artifacts.CUBIN), _text(artifacts.SASS) if sass else None
     if not ptx or not cubin:

@@ -40,25 +40,31 @@ class InternalError(Exception):
 
 def show_diagnostic(item: Diagnostic) -> str:
     """The text a person reads: name, `file:line:col`, the line with carets, the reason, a help line."""
-    line, column = item.span.source.position(item.span.start)
-    text = printable(item.span.source.line(line))
+    rows = [f"error[{item.name}]: {printable(item.message)}", excerpt(item.span, item.note)]
+    if item.help:
+        line, _ = item.span.source.position(item.span.start)
+        rows.append(f"{' ' * len(str(line))}  = help: {printable(item.help)}")
+    return "\n".join(rows)
+
+
+def excerpt(span: Span, note: str = "") -> str:
+    """`file:line:col` and the line, with carets under the span and a note behind them."""
+    line, column = span.source.position(span.start)
+    text = printable(span.source.line(line))
     margin = " " * len(str(line))
     shown, offset = text, 0
     if len(text) > MAX_LINE:
         offset = max(0, column - 1 - MAX_LINE // 2)
         shown = text[offset : offset + MAX_LINE]
     start = column - 1 - offset
-    width = max(1, min(item.span.end - item.span.start, len(shown) - start))
-    carets = " " * start + "^" * width + (f" {printable(item.note)}" if item.note else "")
+    width = max(1, min(span.end - span.start, len(shown) - start))
+    carets = " " * start + "^" * width + (f" {printable(note)}" if note else "")
     rows = [
-        f"error[{item.name}]: {printable(item.message)}",
-        f"{margin} --> {printable(item.span.source.name)}:{line}:{column}",
+        f"{margin} --> {printable(span.source.name)}:{line}:{column}",
         f"{margin}  |",
         f"{line}  | {shown}",
         f"{margin}  | {carets}",
     ]
-    if item.help:
-        rows.append(f"{margin}  = help: {printable(item.help)}")
     return "\n".join(rows)
 
 

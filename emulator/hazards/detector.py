@@ -74,9 +74,7 @@ class Detector(Observer):
         issuer = self.agent(warp)
         if pipe is None:
             kind = kind_of(self.reports.opcode(task.at))
-            task.agent = issuer.crowd.task(
-                issuer, kind, f"{task.name}, issued by {warp.name}", said(warp, issuer), column_of(warp, issuer)
-            )
+            task.agent = issuer.crowd.task(issuer, kind, task.whole_name, said(warp, issuer), column_of(warp, issuer))
             task.agent.at = task.at
             if kind in ("tcgen05.ld", "tcgen05.st"):
                 issuer.pending.setdefault(kind, []).append(task.agent)

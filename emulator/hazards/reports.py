@@ -1,5 +1,6 @@
 """What a hazard is called, and how it is told: both agents, with the instruction and the source line of each."""
 
+import re
 from bisect import bisect
 from typing import Any
 
@@ -7,8 +8,9 @@ from attnspec.emulator.hazards.clocks import ORDERED, Agent, Crowd
 from attnspec.emulator.hazards.ledger import POSITION, SHIFT, Found
 from attnspec.emulator.hazards.places import HALF, HALVES, UNIT, WORD
 from attnspec.emulator.machine.shared_memory import SharedMemory
-from attnspec.emulator.report import Site
+from attnspec.emulator.names import Names
 
+REGISTER = re.compile(r"%\w+")
 WAITS = {
     "tcgen05.ld": ("missing-wait-ld", "it may still be reading: tcgen05.wait::ld belongs before the hand-over"),
     "tcgen05.st": ("missing-wait-st", "it may not have written yet: tcgen05.wait::st belongs before the hand-over"),
@@ -36,21 +38,20 @@ class Reports:
         """Block and opcode of an instruction."""
         return bisect(self.starts, at), self.opcode(at)
 
-    def tell(self, kind: str, actor: Any, at: int, name: str, message: str) -> None:
-        """Add a fault with its other side."""
-        key = (kind, self.kin(actor.at), self.kin(at))
+    def tell(self, kind: str, actor: Any, at: int, name: str, message: str, here: int | None = None) -> None:
+        """Add a fault with its other side. here: where it is, if not where the actor stands."""
+        key = (kind, self.kin(actor.at if here is None else here), self.kin(at))
         if key in self.told:
             return
         self.told.add(key)
-        other = self.machine.program.kernel.instructions[at]
-        self.machine.fault(kind, message, actor, Site(name, other.line, other.text, other.source))
+        self.machine.fault(kind, message, actor, self.machine.site(name, at), here)
 
     def conflict(self, actor: Any, agent: Agent, memory: Any, write: bool, wrote: bool, found: Found) -> None:
         """Two accesses of shared or tensor memory without order."""
         place, number, stamp = found
         at, epoch = stamp & POSITION, stamp >> SHIFT
         shared = isinstance(memory, SharedMemory)
-        where = f"shared memory {memory.show(place * WORD)}" if shared else tensor_place(place)
+        where = f"shared memory {memory.show(place * WORD)}" if shared else tensor_place(place, memory.names)
         kind, why = self.classify(agent, number, epoch, self.opcode(at), wrote, shared)
         verbs = f"{'writes' if write else 'reads'} {where} of {memory.name}, {'written' if wrote else 'read'} by the other"
         self.tell(kind, actor, at, self.name(agent.crowd, number, epoch), f"{actor.name} {verbs}: {why}")
@@ -105,7 +106,14 @@ class Reports:
     def used(self, warp: Any, load: Agent) -> None:
         """Registers of a tcgen05.ld are used while it may be under way, as PTX has it."""
         message = f"{warp.name} uses registers of a tcgen05.ld that no tcgen05.wait::ld follows"
-        self.tell("missing-wait-ld", warp, load.at, load.name, message)
+        self.tell("missing-wait-ld", warp, load.at, load.name, message, self.user(warp, load.at))
+
+    def user(self, warp: Any, load: int) -> int:
+        """The first instruction of a warp's block that has a register of a load; the warp is about to run the block."""
+        block, instructions = self.machine.program.blocks[warp.block], self.machine.program.kernel.instructions
+        loaded = registers_of(instructions[load].text.partition("[")[0])
+        found = (at for at in range(block.first, block.last) if at != load and loaded & registers_of(instructions[at].text))
+        return next(found, warp.at)
 
     def unread(self, warp: Any, task: Any) -> None:
         """A warp leaves while its bulk store may still read shared memory."""
@@ -114,7 +122,12 @@ class Reports:
         self.tell("missing-wait-group", task, task.at, warp.name, message)
 
 
-def tensor_place(place: int) -> str:
+def tensor_place(place: int, names: Names) -> str:
     """Column and lanes."""
-    lane = place % HALVES * HALF
-    return f"tensor memory column {place // HALVES}, lanes {lane} to {lane + HALF - 1}"
+    column, lane = place // HALVES, place % HALVES * HALF
+    return f"tensor memory column {column}{names.in_tensor(column)}, lanes {lane} to {lane + HALF - 1}"
+
+
+def registers_of(text: str) -> set[str]:
+    """Registers that an instruction names."""
+    return set(REGISTER.findall(text))

@@ -4,13 +4,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.shared_memory import RESERVED
+from attnspec.emulator.names import Signal
 
 MOST_BYTES = (1 << 20) - 1
 
 
 @dataclass(eq=False)
 class Mbarrier:
-    """phase: phases completed so far. pending: arrivals still wanted; bytes: announced and not yet delivered, may be negative."""
+    """phase: phases completed so far. pending: arrivals still wanted; bytes: announced and not yet delivered, may be negative.
+
+    announced, delivered: bytes of the phase under way. early: of phases without a break in which bytes came before they were
+    announced, the first; it tells where a count that is never made up for went wrong.
+    """
 
     cta: Any
     offset: int
@@ -19,6 +25,10 @@ class Mbarrier:
     bytes: int = 0
     phase: int = 0
     waiters: list[Any] = field(default_factory=list)
+    announced: int = 0
+    delivered: int = 0
+    early: int | None = None
+    is_early: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.expected < 1 << 20:
@@ -29,12 +39,26 @@ class Mbarrier:
     @property
     def name(self) -> str:
         """How reports name it."""
-        return f"mbarrier +{self.offset - 1024} of {self.cta.name}"
+        name = f"mbarrier +{self.place} of {self.cta.name}"
+        return name if self.signal is None else f"{self.signal.name} ({name})"
+
+    @property
+    def place(self) -> int:
+        """Its byte of dynamic shared memory."""
+        return self.offset - RESERVED
+
+    @property
+    def signal(self) -> Signal | None:
+        """What it stands for, if it has a name."""
+        return self.cta.machine.names.barriers.get(self.place)
 
     def state(self) -> str:
         """All of it, for reports."""
         arrivals = f"{self.pending} of {self.expected} arrivals pending"
-        return f"phase {self.phase} (parity {self.phase & 1}), {arrivals}, {self.bytes} bytes outstanding"
+        bytes = f"{self.bytes} bytes outstanding"
+        if self.announced or self.delivered:
+            bytes += f" ({self.announced} announced in this phase, {self.delivered} delivered)"
+        return f"phase {self.phase} (parity {self.phase & 1}), {arrivals}, {bytes}"
 
     def arrive(self, actor: Any, count: int) -> None:
         """`count` arrivals, which release what the actor did."""
@@ -47,12 +71,17 @@ class Mbarrier:
     def expect(self, count: int) -> None:
         """Announce bytes."""
         self.bytes += count
+        self.announced += count
         self.require_range()
 
     def complete(self, actor: Any, count: int) -> None:
         """Deliver bytes."""
         self.observe("release", actor)
         self.bytes -= count
+        self.delivered += count
+        if self.bytes < 0 and not self.is_early:
+            self.is_early = True
+            self.early = self.phase if self.early is None else self.early
         self.require_range()
         self.flip()
 
@@ -66,6 +95,10 @@ class Mbarrier:
         if self.pending == 0 and self.bytes == 0:
             self.phase += 1
             self.pending = self.expected
+            self.announced = self.delivered = 0
+            if not self.is_early:
+                self.early = None
+            self.is_early = False
             waiters, self.waiters = self.waiters, []
             for warp in waiters:
                 self.cta.machine.scheduler.wake(warp)
@@ -73,6 +106,15 @@ class Mbarrier:
     def is_complete(self, parity: int) -> bool:
         """Whether the phase of that parity has completed."""
         return self.phase & 1 != parity
+
+    def unsettled(self) -> str:
+        """At the end of the CTA: what is wrong with its count of bytes, or nothing."""
+        if not self.bytes:
+            return ""
+        wrong = f"{abs(self.bytes)} bytes {'announced and not delivered' if self.bytes > 0 else 'delivered and never announced'}"
+        since = self.phase if self.early is None or self.bytes > 0 else self.early
+        during = "" if self.signal is None else f", {self.signal.during(since)}"
+        return f"{self.name}: {wrong}, {'in' if since == self.phase else 'since'} phase {since}{during}; now {self.state()}"
 
     def observe(self, event: str, actor: Any) -> None:
         """Tell the observer."""

@@ -8,7 +8,7 @@ from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.machine.barriers import ClusterBarrier, Mbarrier, NamedBarrier
 from attnspec.emulator.machine.layout import Layout
-from attnspec.emulator.machine.shared_memory import RESERVED, SharedMemory
+from attnspec.emulator.machine.shared_memory import SharedMemory
 from attnspec.emulator.machine.special import special_of_cta, special_of_warp
 from attnspec.emulator.machine.tasks import Pipe
 from attnspec.emulator.machine.tensor_memory import TensorMemory
@@ -51,10 +51,10 @@ class Cta:
         self.rank = rank
         self.name = "CTA " + (",".join(map(str, place)) if any(place[1:]) else str(place[0]))
         self.layout = layout
-        self.shared = SharedMemory(self.name, layout.shared_bytes, machine.checks, machine.observer)
+        self.shared = SharedMemory(self.name, layout.shared_bytes, machine.checks, machine.observer, machine.names)
         for offset, initial in layout.initial_shared:
             self.shared.bytes[offset : offset + len(initial)] = np.frombuffer(initial, np.uint8)
-        self.tensor = TensorMemory(self.name, machine.checks, machine.observer)
+        self.tensor = TensorMemory(self.name, machine.checks, machine.observer, machine.names)
         self.tensor_pipe = Pipe(f"tensor pipe of {self.name}")
         self.named: dict[int, NamedBarrier] = {}
         self.register_waiters: list[Warp] = []
@@ -75,7 +75,7 @@ class Cta:
         """The mbarrier at an offset."""
         found = self.shared.barriers.get(offset)
         if found is None:
-            raise KernelFault("barrier-uninitialised", f"there is no mbarrier at +{offset - RESERVED} of {self.name}")
+            raise KernelFault("barrier-uninitialised", f"there is no mbarrier at {self.shared.show(offset)} of {self.name}")
         return found
 
     def barrier(self, number: int) -> NamedBarrier:
@@ -99,6 +99,8 @@ class Cta:
         self.cluster.barrier.flip()
         if all(other.finished for other in self.warps):
             self.shared.alive = False
+            for wrong in filter(None, (barrier.unsettled() for barrier in self.shared.barriers.values())):
+                self.machine.fault("barrier-bytes", f"{self.name} exits with {wrong}", None)
             if self.tensor.allocations:
                 columns = ", ".join(f"{first} to {first + count - 1}" for first, count in self.tensor.allocations.items())
                 self.machine.fault("tensor-not-freed", f"{self.name} exits with tensor memory columns {columns} allocated", warp)

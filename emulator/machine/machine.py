@@ -14,6 +14,7 @@ from attnspec.emulator.machine.matrix import Multiply, multiply_fast
 from attnspec.emulator.machine.scheduler import Scheduler
 from attnspec.emulator.machine.tasks import Task, Tasks
 from attnspec.emulator.machine.warp import Warp
+from attnspec.emulator.names import NO_NAMES, Names
 from attnspec.emulator.report import Fault, Site
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Launch:
 
 @dataclass
 class Machine:
-    """checks: names of the checks that are on. actor: the warp or task that acts now."""
+    """checks: names of the checks that are on. names: what reports call things. actor: the warp or task that acts now."""
 
     program: "Program"
     launch: Launch
@@ -52,6 +53,7 @@ class Machine:
     checks: frozenset[str] = frozenset()
     observer: Any = None
     multiply: Multiply = multiply_fast
+    names: Names = NO_NAMES
     faults: list[Fault] = field(default_factory=list)
     actor: Any = None
 
@@ -112,13 +114,17 @@ class Machine:
             del self.live[cluster]
             self.start_next()
 
-    def fault(self, kind: str, message: str, actor: Any, other: Site | None = None) -> None:
-        """Note a fault of a warp or a task. other: what it is against."""
+    def fault(self, kind: str, message: str, actor: Any, other: Site | None = None, at: int | None = None) -> None:
+        """Note a fault of a warp or a task. other: what it is against. at: where it is, if not where the actor stands."""
         if len(self.faults) >= MOST_FAULTS:
             return
-        found = None if actor is None or kind == "deadlock" else self.program.kernel.instructions[actor.at]
-        line, text, source = (0, "", None) if found is None else (found.line, found.text, found.source)
-        name = "" if actor is None or kind == "deadlock" else actor.name
-        if isinstance(actor, Task):
-            name = f"{actor.name}, issued by {actor.cta.name}"
-        self.faults.append(Fault(kind, message, line, text, name, source, other))
+        if actor is None or kind == "deadlock":
+            self.faults.append(Fault(kind, message, other=other))
+            return
+        here = self.site(actor.whole_name if isinstance(actor, Task) else actor.name, actor.at if at is None else at)
+        self.faults.append(Fault(kind, message, here.line, here.text, here.agent, here.source, other, here.spec))
+
+    def site(self, agent: str, at: int) -> Site:
+        """An instruction as reports tell of it."""
+        found = self.program.kernel.instructions[at]
+        return Site(agent, found.line, found.text, self.names.source(found.source), self.names.spec(found.source))

@@ -4,6 +4,7 @@ from collections import deque
 from typing import Any
 
 from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.machine.deadlock import deadlock
 from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.machine.warp import FINISHED, RUNNING, Warp
 
@@ -98,29 +99,3 @@ class Scheduler:
             warp.wait.barrier.waiters.remove(warp)
             del self.waiting[warp]
             self.ready.append(warp)
-
-
-def deadlock(warps: list[Warp]) -> str:
-    """What each warp waits for; warps of a CTA that wait alike share a line."""
-    alike: dict[tuple[str, str], list[int]] = {}
-    for warp in sorted(warps, key=lambda warp: (warp.cta.place, warp.index)):
-        reason = f"{warp.wait}\n    at {warp.where()}"
-        alike.setdefault((warp.cta.name, reason), []).append(warp.index)
-    lines = [f"all {len(warps)} warps that are left wait"]
-    lines += [
-        f"  warp{spans(indices)} of {cta} wait{'' if len(indices) > 1 else 's'} for {reason}"
-        for (cta, reason), indices in alike.items()
-    ]
-    return "\n".join(lines)
-
-
-def spans(indices: list[int]) -> str:
-    """[0, 1, 2, 5] as `s 0-2, 5`; a single one as ` 5`."""
-    groups: list[list[int]] = []
-    for index in indices:
-        if groups and index == groups[-1][-1] + 1:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    text = ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups)
-    return f"s {text}" if len(indices) > 1 else f" {text}"

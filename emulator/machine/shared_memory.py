@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.names import NO_NAMES, Names
 
 RESERVED = 1024
 UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -17,8 +18,9 @@ Array = Any
 class SharedMemory:
     """size: bytes after the reserved part. alive: False once all warps of the CTA have left."""
 
-    def __init__(self, name: str, size: int, checks: frozenset[str], observer: Any) -> None:
+    def __init__(self, name: str, size: int, checks: frozenset[str], observer: Any, names: Names = NO_NAMES) -> None:
         self.name = name
+        self.names = names
         self.size = RESERVED + size
         room = -(-self.size // 1024) * 1024
         self.bytes = np.full(room, 0xFF, np.uint8)
@@ -122,10 +124,10 @@ class SharedMemory:
         where = f"shared memory of {self.name} at {self.show(place)}"
         raise KernelFault("uninitialised-shared", f"{where} is read before it is written")
 
-    @staticmethod
-    def show(offset: Any) -> str:
-        """An offset as kernel authors count it: from the start of dynamic shared memory."""
-        return f"+{int(offset) - RESERVED}"
+    def show(self, offset: Any) -> str:
+        """An offset as kernel authors count it, from the start of dynamic shared memory; and what lies there."""
+        at = int(offset) - RESERVED
+        return f"+{at}{self.names.in_shared(at)}"
 
 
 def full_flag(size: int) -> Any:

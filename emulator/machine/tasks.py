@@ -14,7 +14,7 @@ from typing import Any
 @dataclass(eq=False)
 class Task:
     """name: for reports. cta: where it was issued. at: position of the instruction. steps: what is left to do, in order.
-    agent: what an observer remembers of it."""
+    agent: what an observer remembers of it. issuer: the warp, or the task, that started it."""
 
     name: str
     cta: Any
@@ -25,6 +25,17 @@ class Task:
     agent: Any = None
     priority: float = 0.0
     pipe: "Pipe | None" = None
+    issuer: Any = None
+
+    def __post_init__(self) -> None:
+        self.issuer = self.cta.machine.actor
+
+    @property
+    def whole_name(self) -> str:
+        """With the warp that issued it."""
+        if self.issuer is None or self.issuer.name in self.name:
+            return self.name
+        return f"{self.name}, issued by {self.issuer.name}"
 
     def step(self) -> None:
         """Run the next step."""

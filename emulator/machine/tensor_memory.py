@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
+from attnspec.emulator.names import NO_NAMES, Names
 
 COLUMNS, LANES = 512, 128
 Array = Any
@@ -15,8 +16,9 @@ Array = Any
 class TensorMemory:
     """owner: of each column, the number of its allocation, 0 if free."""
 
-    def __init__(self, name: str, checks: frozenset[str], observer: Any) -> None:
+    def __init__(self, name: str, checks: frozenset[str], observer: Any, names: Names = NO_NAMES) -> None:
         self.name = name
+        self.names = names
         self.words = np.full((COLUMNS, LANES), 0xFFFFFFFF, np.uint32)
         self.floats = self.words.view(np.float32)
         self.written = np.zeros((COLUMNS, LANES), np.bool_)
@@ -68,7 +70,7 @@ class TensorMemory:
         self.require(low, high - low + 1)
         if self.check_written and not self.written[columns, lanes].all():
             column, lane = (int(one[~self.written[columns, lanes]][0]) for one in np.broadcast_arrays(*places(columns, lanes)))
-            place = f"column {column}, lane {lane} of {self.name}"
+            place = f"column {column}{self.names.in_tensor(column)}, lane {lane} of {self.name}"
             raise KernelFault("uninitialised-tensor", f"tensor memory {place} is read before it is written")
         if self.observer is not None:
             self.observer.access(actor, self, False, (columns, lanes), 4)

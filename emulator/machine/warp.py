@@ -6,6 +6,7 @@ import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES
 from attnspec.emulator.ptx.flow import EXIT
+from attnspec.emulator.report import where
 
 if TYPE_CHECKING:
     from attnspec.emulator.translate.program import Program
@@ -28,7 +29,7 @@ class Warp:
         self.cta = cta
         self.machine = cta.machine
         self.index = index
-        self.name = f"warp {index} of {cta.name}"
+        self.name = cta.machine.names.warp(index, cta.name)
         self.program = program
         self.registers: list[Any] = [None] * len(program.kernel.registers)
         self.special = special
@@ -144,8 +145,8 @@ class Warp:
             raise KernelFault("trap", f"{self.name} executes trap")
         return following
 
-    def where(self) -> str:
-        """For reports: the instruction it stands at."""
+    def where(self) -> list[str]:
+        """For reports: lines that tell of the instruction it stands at."""
         block = self.program.blocks[self.block]
-        instruction = self.program.kernel.instructions[block.first]
-        return f"PTX line {instruction.line}: {instruction.text}"
+        site = self.machine.site(self.name, block.first)
+        return [line.strip() for line in where(site.line, site.text, site.source, "")]
