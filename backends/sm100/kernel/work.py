@@ -137,9 +137,10 @@ def _own_sizes(sizes: Sizes) -> Sizes:
     return Sizes(*map(again, (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
 
 
-def again(value: Any) -> Int32:
-    """The same number in a register of its own."""
-    return ptx("mov.b32 {$w0}, {$r0};", Int32(value), returns=[Int32])
+def again(value: Any) -> Any:
+    """The same number, of which the compiler knows nothing: what is computed from it cannot move to before this point."""
+    kind = Float32 if isinstance(value, Float32) else Int32
+    return ptx("mov.b32 {$w0}, {$r0};", kind(value), returns=[kind])
 
 
 def count(plan: Plan, sizes: Sizes, sequences: Sequences) -> Any:
