@@ -1,6 +1,7 @@
 """Which operations share a role: those that pass values in registers must; engines stay apart."""
 
 from collections.abc import Iterable
+from typing import Literal
 
 import networkx as nx
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
@@ -10,28 +11,28 @@ WIDE = 4  # warps of a role that reads tensor memory: lanes 32w .. 32w + 31 belo
 WARPS = 16
 # What roles are called: of operations tied by registers with the warpgroups of one such role, of the other warps, of stores.
 KINDS = {"forward": ("softmax", 1, "correction", "epilogue"), "backward": ("compute", 2, "reduce", "store")}
+# Where the operations of warps go that no register ties to others: to a warpgroup of their own; to that of their lane; to that of
+# the other lane; or to one warpgroup beside one for the tied operations of all lanes.
+Grouping = Literal["apart", "own", "other", "together"]
+GROUPINGS: tuple[Grouping, ...] = ("apart", "own", "other", "together")
 
 
-def assign_roles(dataflow: Dataflow) -> tuple[Role, ...]:
+def assign_roles(dataflow: Dataflow, grouping: Grouping = "apart") -> tuple[Role, ...]:
     """Roles with their warps; programs in the order of the graph and registers 0, for later passes to set.
 
     Operations of warps tied by register values make a role for each query tile (softmax), or one of two warpgroups that halve the
     columns of a tile (compute of the backward). Those tied to none work from tensor
-    and shared memory and share one warpgroup (correction), off the way of the tied ones. Loads, stores and tensor operations
-    get a warp each, so that no wait of unknown length holds up another engine (Twill, variable latency).
+    and shared memory; grouped apart they share one warpgroup (correction), off the way of the tied ones. Loads, stores and tensor
+    operations get a warp each, so that no wait of unknown length holds up another engine (Twill, variable latency).
     """
-    tied_kind, groups, free_kind, store_kind = KINDS[dataflow.direction]
-    wide = [(tied_kind, tile, group, groups * WIDE) for tile, group in _tied(dataflow)]
-    tied = {operation.name for _, _, group, _ in wide for operation in group}
+    store_kind = KINDS[dataflow.direction][3]
     loads = [item for item in dataflow.operations if item.engine == "tma" and _feeds(dataflow, item)]
     stores = [item for item in dataflow.operations if item.engine == "tma" and not _feeds(dataflow, item)]
-    threads = [item for item in dataflow.operations if item.engine == "threads" and item.name not in tied]
     tensor = [item for item in dataflow.operations if item.engine == "tensor"]
     roles, warp = [], 0
-    for kind, tile, group, warps in [*wide, (free_kind, None, threads, WIDE)]:
-        if group:
-            roles.append(_role(kind, tile, range(warp, warp + warps), group))
-            warp += warps
+    for kind, tile, group, warps in _wide(dataflow, grouping):
+        roles.append(_role(kind, tile, range(warp, warp + warps), group))
+        warp += warps
     for kind, group in (("mma", tensor), ("load", loads), (store_kind, stores)):
         if group:
             roles.append(_role(kind, None, range(warp, warp + 1), group))
@@ -39,6 +40,35 @@ def assign_roles(dataflow: Dataflow) -> tuple[Role, ...]:
     if warp % WIDE:
         roles.append(_role("idle", None, range(warp, -(-warp // WIDE) * WIDE), ()))
     return tuple(roles)
+
+
+_Wide = tuple[str, int | None, list[Operation], int]  # kind, lane, operations, warps
+
+
+def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
+    """Roles of whole warpgroups."""
+    kind, groups, free_kind, _ = KINDS[dataflow.direction]
+    tied = _tied(dataflow)
+    names = {operation.name for _, group in tied for operation in group}
+    free = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
+    if dataflow.direction == "forward" and all(item.kind != "rescale" for item in free):
+        free_kind = "finish"  # where nothing is rescaled there is no correction
+    if grouping == "apart":
+        wide = [(kind, lane, group, groups * WIDE) for lane, group in tied]
+        return [*wide, *([(free_kind, None, free, WIDE)] if free else [])]
+    if grouping == "together":
+        return [(f"{kind}_of_all", None, _in_order(dataflow, [item for _, group in tied for item in group]), WIDE),
+                (free_kind, None, free, WIDE)]  # fmt: skip
+    lanes = [lane for lane, _ in tied]
+    hosts = dict(zip(lanes if grouping == "own" else lanes[::-1], lanes, strict=True))
+    return [
+        (f"{kind}_{free_kind}", lane, [*group, *(item for item in free if hosts.get(item.query_tile, lanes[-1]) == lane)], WIDE)
+        for lane, group in tied
+    ]
+
+
+def _in_order(dataflow: Dataflow, operations: list[Operation]) -> list[Operation]:
+    return [item for item in dataflow.operations if item in operations]
 
 
 def _role(kind: str, tile: int | None, warps: Iterable[int], operations: Iterable[Operation]) -> Role:

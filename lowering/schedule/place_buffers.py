@@ -1,5 +1,7 @@
 """Where each buffer's copies lie in shared and in tensor memory."""
 
+from collections.abc import Collection
+
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
@@ -14,12 +16,16 @@ OVERLAYS = {
 }
 
 
-def place_buffers(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> tuple[Placement, ...]:
+def place_buffers(
+    dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str, separate: Collection[str] = ()
+) -> tuple[Placement, ...]:
     """Places of shared buffers, then of tensor buffers. Raises `Unsupported` naming the statement if tensor memory is too small.
+
+    separate: buffers that have columns of their own although they could lie over others.
 
     Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less.
     """
-    return (*_shared(dataflow, depths), *_tensor(dataflow, depths, limits, statement))
+    return (*_shared(dataflow, depths), *_tensor(dataflow, depths, limits, statement, separate))
 
 
 def _shared(dataflow: Dataflow, depths: dict[str, int]) -> list[Placement]:
@@ -31,9 +37,12 @@ def _shared(dataflow: Dataflow, depths: dict[str, int]) -> list[Placement]:
     return placements
 
 
-def _tensor(dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str) -> list[Placement]:
+def _tensor(
+    dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str, separate: Collection[str]
+) -> list[Placement]:
     placements: dict[str, Placement] = {}
-    column, overlays = 0, OVERLAYS[dataflow.direction]
+    overlays = {name: under for name, under in OVERLAYS[dataflow.direction].items() if name not in separate}
+    column = 0
     for buffer in dataflow.buffers:
         if buffer.space != "tensor":
             continue

@@ -1,70 +1,140 @@
-"""The order of operations in each role. For now the published one (FA4), as a value; nothing after this pass knows it."""
+"""Roles, order and places by search: the least interval first, then what a loop does not see, then simplicity.
 
+Few things are enumerated (how the operations of warps are grouped into roles, whether P lies over S), the order is found by
+modulo scheduling, and what comes out is judged by the event graph of the draft that follows from it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import networkx as nx
 from attnspec.lowering.dataflow.graph import Dataflow
-from attnspec.lowering.schedule.schedule import ProgramStep, Role
+from attnspec.lowering.schedule.assign_roles import GROUPINGS, assign_roles
+from attnspec.lowering.schedule.complete import complete, find_depths
+from attnspec.lowering.schedule.event_graph import critical_circle, steady_edges
+from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.loop_problem import loop_problem
+from attnspec.lowering.schedule.modulo import Timing, least_interval
+from attnspec.lowering.schedule.place_buffers import OVERLAYS
+from attnspec.lowering.schedule.prices import Prices
+from attnspec.lowering.schedule.programs import write_program
+from attnspec.lowering.schedule.refusal import ScheduleError
+from attnspec.lowering.schedule.schedule import Choices, Draft, Role
+from attnspec.lowering.schedule.solution import Solution
+from attnspec.lowering.schedule.tile_graph import tile_overhead
+
+USUAL_STEPS = 32  # of a tile, over which its overhead is spread: 4,096 keys
+EQUAL = 0.01  # costs that differ by less are equal: the cost table is no better than that
+WARPGROUP = 4
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """Operations of a role in order, by kind or by name, with the steps they lag behind.
+class Question:
+    """What is searched for: the schedule of a graph on a chip.
 
-    by_query_tile: all kinds of one query tile before the next (mma), or all query tiles of one kind (correction).
+    expected: prices of a usual step; worst: of one in which every branch is taken. dims: head dimensions. kinds: roles of whole
+    warpgroups that the target's library has; None: any.
     """
 
-    operations: tuple[tuple[str, int], ...]
-    by_query_tile: bool = True
+    dataflow: Dataflow
+    choices: Choices
+    dims: tuple[int, int]
+    limits: Limits
+    expected: Prices
+    worst: Prices
+    kinds: frozenset[str] | None = None
 
 
-_SOFTMAX = ("load_s", "score", "mask", "row_max", "share_scale", "exp_head", "exp_tail", "row_sum", "share_row")
-PUBLISHED = {
-    "softmax": Sequence(tuple((kind, 0) for kind in _SOFTMAX)),
-    "correction": Sequence((("rescale", 0), ("finish", 0)), by_query_tile=False),
-    # The product with V of step j - 1 comes before the scores of step j, which overwrite its P.
-    "mma": Sequence((("mma_pv_head", 1), ("mma_pv_tail", 1), ("mma_qk", 0))),
-    # The first scores need one query tile and one key tile; the second query tile may come after.
-    "load": Sequence((("load_q[0]", 0), ("load_k", 0), ("load_q[1]", 0), ("load_v", 0)), by_query_tile=False),
-    "epilogue": Sequence((("store_o", 0),)),
-    "idle": Sequence(()),
-    # The backward (FA4): the products that need dS of step j - 1 stand between S and dP of step j, while that S is exponentiated.
-    "compute": Sequence(tuple((kind, 0) for kind in ("load_s", "score", "mask", "exp", "load_dp", "ds", "share_ds"))),
-    "reduce": Sequence((*((f"drain_dq_{at}", 0) for at in range(16)), ("store_dv", 0), ("store_dk", 0))),
-    "store": Sequence(tuple((f"reduce_dq_{at}", 0) for at in range(16))),
-}
-BACKWARD = {
-    **PUBLISHED,
-    "mma": Sequence((("mma_s", 0), ("mma_dk", 1), ("mma_dq", 1), ("mma_dp", 0), ("mma_dv", 0))),
-    "load": Sequence(tuple((name, 0) for name in ("load_k", "load_q", "load_rows", "load_v", "load_do"))),
-}
+@dataclass(frozen=True)
+class Candidate:
+    """A solution with what it is judged by. cycles: a step of a usual tile, its share of the tile's overhead with it."""
+
+    solution: Solution
+    timing: Timing
+    cycles: float
+    worst: float
+    overhead: float
+
+    @property
+    def warpgroups(self) -> int:
+        """Roles of whole warpgroups."""
+        return sum(len(role.warps) >= WARPGROUP for role in self.solution.roles)
+
+    @property
+    def length(self) -> float:
+        """Cycles from the first start of a step to its last."""
+        return max(self.timing.starts.values()) - min(self.timing.starts.values())
 
 
-def order_programs(dataflow: Dataflow, roles: tuple[Role, ...], published: dict[str, Sequence] | None = None) -> tuple[Role, ...]:
-    """Roles with their operations in the published order; what the order does not name comes as soon as its inputs are there."""
-    orders = published or (PUBLISHED if dataflow.direction == "forward" else BACKWARD)
-    return tuple(replace(role, program=_program(dataflow, role, orders[role.kind])) for role in roles)
+def search(question: Question, tell: Callable[[str], None] = lambda text: None) -> Candidate:
+    """The best solution. Raises ScheduleError if there is none."""
+    found: list[Candidate] = []
+    for name, roles, separate in _starts(question):
+        candidate = _try(question, roles, separate)
+        tell(f"{name}: {'no schedule' if candidate is None else f'{candidate.cycles:.0f} cycles a step'}")
+        found += [candidate] if candidate else []
+    if not found:
+        raise ScheduleError("no-schedule", "no grouping of operations into roles has an order")
+    return best(found)
 
 
-def _program(dataflow: Dataflow, role: Role, order: Sequence) -> tuple[ProgramStep, ...]:
-    stages = dict(order.operations)
-    names = [step.operation for step in role.program]
-    steps = {name: ProgramStep(name, stages.get(name, stages.get(dataflow.operation(name).kind, 0))) for name in names}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(names)
-    for value in dataflow.values:
-        ends = value.producer, value.consumer
-        if ends[0] in steps and ends[1] in steps and value.distance + steps[ends[1]].stage == steps[ends[0]].stage:
-            graph.add_edge(*ends)
-    ranks = {name: _rank(dataflow, name, order) for name in names}
-    return tuple(steps[name] for name in nx.lexicographical_topological_sort(graph, key=ranks.__getitem__))
+def best(found: Sequence[Candidate]) -> Candidate:
+    """By cycles a step, then by the worst step; then the fewest warpgroups, the shortest schedule, the least apart."""
+    for cost in (lambda item: item.cycles, lambda item: item.worst):
+        least = min(map(cost, found))
+        found = [item for item in found if cost(item) <= least * (1 + EQUAL)]
+    return min(found, key=lambda item: (item.warpgroups, len(item.solution.separate), item.length))
 
 
-def _rank(dataflow: Dataflow, name: str, order: Sequence) -> tuple[int, ...]:
-    """Where an operation stands among those that are ready; first if the order does not name it."""
-    operation = dataflow.operation(name)
-    names = [item for item, _ in order.operations]
-    place = next((names.index(item) for item in (name, operation.kind) if item in names), -1)
-    tile = operation.query_tile or 0
-    first, second = (tile, place) if order.by_query_tile else (place, tile)
-    return first, second, dataflow.operations.index(operation)
+def _starts(question: Question) -> Iterator[tuple[str, tuple[Role, ...], tuple[str, ...]]]:
+    """Groupings into roles, each with P over S and, where columns suffice, apart."""
+    flow = question.dataflow
+    for grouping in GROUPINGS:
+        roles = assign_roles(flow, grouping)
+        wide = {role.kind for role in roles if len(role.warps) >= WARPGROUP}
+        if question.kinds is None or wide <= question.kinds:
+            for separate in ((), tuple(OVERLAYS[flow.direction])):
+                if not separate or _columns(question) <= question.limits.tensor_columns:
+                    yield f"{grouping}{', apart' if separate else ''}", roles, separate
+
+
+def _columns(question: Question) -> int:
+    """Columns of all buffers side by side."""
+    depths = find_depths(question.dataflow, question.dims, question.limits)
+    return sum(item.size * depths[item.name] for item in question.dataflow.buffers if item.space == "tensor")
+
+
+def _try(question: Question, roles: tuple[Role, ...], separate: tuple[str, ...]) -> Candidate | None:
+    timing = time(question, roles, separate)
+    programs = {role.name: write_program(question.dataflow, role, timing) for role in roles} if timing else {}
+    if timing is None or any(program is None for program in programs.values()):
+        return None
+    solution = Solution(tuple(replace(role, program=programs[role.name] or ()) for role in roles), separate)
+    draft = complete(question.dataflow, solution, question.choices, question.dims, question.limits)
+    interval, worst = (_interval(draft, prices) for prices in (question.expected, question.worst))
+    overhead = tile_overhead(draft, question.expected, interval)
+    return Candidate(solution, timing, max(interval, timing.interval) + overhead / USUAL_STEPS, worst, overhead)
+
+
+def _interval(draft: Draft, prices: Prices) -> float:
+    circle = critical_circle(steady_edges(draft, prices))
+    return circle.cycles / circle.tokens
+
+
+def time(question: Question, roles: Sequence[Role], separate: Sequence[str]) -> Timing | None:
+    """The loop's order of least interval once operations are grouped and buffers placed.
+
+    Products into one accumulator stay next to each other unless that costs cycles.
+    """
+    flow = question.dataflow
+    overlays = {name: under for name, (under, _) in OVERLAYS[flow.direction].items() if name not in separate}
+    depths = find_depths(flow, question.dims, question.limits)
+    names = _role_names(flow, roles)
+    free, glued = (
+        least_interval(loop_problem(flow, names, depths, question.expected, overlays, glued=glue)) for glue in (False, True)
+    )
+    return glued if free and glued and glued.interval <= free.interval * (1 + EQUAL) else free
+
+
+def _role_names(dataflow: Dataflow, roles: Sequence[Role]) -> Mapping[str, str]:
+    names = {step.operation: role.name for role in roles for step in role.program}
+    return {operation.name: names[operation.name] for operation in dataflow.operations if operation.rate == "step"}

@@ -47,6 +47,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "s_column": place("s").offset,
         "s_stride": place("s").start(1) - place("s").start(0),
         "p_column": place("p").offset,
+        "p_stride": place("p").start(1) - place("p").start(0),
         "o_column": place("o").offset,
         "o_column_stride": place("o").start(1) - place("o").start(0),
         "tensor_columns": schedule.tensor_columns,

@@ -46,6 +46,7 @@ class Plan:
     s_column: int
     s_stride: int
     p_column: int
+    p_stride: int
     o_column: int
     o_column_stride: int
     tensor_columns: int

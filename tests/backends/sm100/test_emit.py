@@ -76,7 +76,7 @@ def test_names_and_comments_of_the_spec_are_never_code() -> None:
 
 
 def test_order_of_the_tensor_role_is_the_schedules() -> None:
-    text = forward_text(with_head_dim("64"))
+    text = forward_text(with_head_dim("128"))
     program = [line.strip() for line in text.split("\n") if line.strip().startswith("Step('mma")]
     assert program == [
         "Step('mma_pv_head', 0, 1),",

@@ -9,7 +9,7 @@ from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
 from attnspec.backends.sm100.kernel.work import Work, locate, visit
-from cutlass import Boolean, Int32
+from cutlass import Int32
 
 
 @cute.jit
@@ -26,12 +26,12 @@ def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         trips = visit(plan, at, keys(at)).trips
         if trips > 0:
             _once(pipes, program, 0, Now(steps, visited, full), before)
-            _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Boolean(False))
+            _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Int32(0))
             _once(pipes, program, 1, Now(steps, visited, full), before)
             for trip in cutlass.range(1, trips, unroll=1):
-                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip > 1)
+                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip)
             _once(pipes, program, 0, Now(steps, visited, full), after)
-            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips > 1)
+            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips)
             _once(pipes, program, 1, Now(steps, visited, full), after)
         steps += trips
         visited += 1
@@ -47,9 +47,9 @@ def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: A
 
 
 def _trip(
-    plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], stages: tuple[int, ...], now: Now, accumulate: Any
+    plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], stages: tuple[int, ...], now: Now, trip: Int32
 ) -> None:
-    """One trip through the program; accumulate: whether O holds an earlier step of this tile."""
+    """One trip through the program; O holds an earlier step of this tile unless an operation's own step is the first."""
     for step in program:
         if step.stage not in stages:
             continue
@@ -58,7 +58,7 @@ def _trip(
         if step.operation == "mma_qk":
             _query_key(plan, tiles, pipes, step, own)
         else:
-            _probability_value(plan, tiles, pipes, step, own, accumulate)
+            _probability_value(plan, tiles, pipes, step, own, trip > step.stage)
         after(pipes, step.operation, step.lane, own)
 
 
@@ -77,7 +77,7 @@ def _probability_value(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: 
     is_head = step.operation == "mma_pv_head"
     steps = (0, split) if is_head else (split, plan.tile_kv // tensor_core.K_STEP)
     tensor, shared = tensor_core.starts(tiles.starts)
-    p = tensor + (plan.p_column + step.lane * plan.s_stride)
+    p = tensor + (plan.p_column + step.lane * plan.p_stride)
     v = shared + slot(find(pipes, "v"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
     o = tensor + (plan.o_column + step.lane * plan.o_column_stride)
     tensor_core.probability_value(o, p, v, steps, plan.tile_kv, code, accumulate if is_head else True)

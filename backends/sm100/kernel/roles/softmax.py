@@ -64,7 +64,7 @@ def _find_place(plan: Plan, tiles: Tiles) -> _Place:
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     tensor = tiles.starts.load()
     s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)
-    p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.s_stride, thread // 32)
+    p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.p_stride, thread // 32)
     return _Place(lane, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread)
 
 

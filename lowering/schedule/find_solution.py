@@ -1,0 +1,116 @@
+"""The solution of a question: shipped with the package, remembered from an earlier search, or searched for now.
+
+A question is known by its graph, its prices (and so by the cost table), the chip, and the version of the search. What the variant
+itself costs an element, its score and its mask, counts by powers of two: it does not change who waits for whom.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+from attnspec.lowering.schedule.prices import Price, Prices
+from attnspec.lowering.schedule.search import Question, search
+from attnspec.lowering.schedule.solution import Solution, solution_as_dict, solution_from_dict
+
+VERSION = 1  # of the search: the next one may find other solutions
+SHIPPED = "solved.json"
+OWN = ("score", "mask")  # kinds of operations that cost what the variant's file says
+UNIT = 128.0  # cycles of a tile at one instruction an element
+
+
+class Memory(Protocol):
+    """Where solutions are kept from one process to the next."""
+
+    def find(self, key: str) -> Mapping[str, Any] | None:
+        """What is kept under a key."""
+        ...
+
+    def keep(self, key: str, data: Mapping[str, Any]) -> None:
+        """Keep it."""
+        ...
+
+
+def find_solution(
+    question: Question, memory: Memory | None = None, tell: Callable[[str], None] = lambda text: None
+) -> tuple[Solution, str]:
+    """The solution and where it comes from: shipped, remembered, searched. It is for `verify` to prove it, always."""
+    question = rounded(question)
+    key = key_of(question)
+    remembered = memory.find(key) if memory is not None else None
+    for data, source in ((shipped().get(key), "shipped"), (remembered, "remembered")):
+        try:
+            if data:
+                return solution_from_dict(data), source
+        except (KeyError, TypeError, ValueError):
+            continue  # kept by another version, or damaged
+    return search_and_keep(question, memory, tell), "searched"
+
+
+def search_and_keep(question: Question, memory: Memory | None, tell: Callable[[str], None]) -> Solution:
+    """The solution of a new question."""
+    key = key_of(question)
+    if key not in _found:
+        _found[key] = search(question, tell).solution
+    if memory is not None:
+        memory.keep(key, solution_as_dict(_found[key]))
+    return _found[key]
+
+
+_found: dict[str, Solution] = {}
+
+
+def rounded(question: Question) -> Question:
+    """The question with the variant's own operations at prices of 0, 128, 256, 512, ... cycles a tile."""
+    return replace(question, expected=_rounded(question, question.expected), worst=_rounded(question, question.worst))
+
+
+def _rounded(question: Question, prices: Prices) -> Prices:
+    kinds = {operation.name: operation.kind for operation in question.dataflow.operations}
+    steps = ((name, _up(price) if kinds[name] in OWN else price) for name, price in prices.operations)
+    return replace(prices, operations=tuple(steps))
+
+
+def _up(price: Price) -> Price:
+    """The next power of two; units grow alike."""
+    if price.hold <= 0:
+        return price
+    hold = UNIT
+    while hold < price.hold:
+        hold *= 2
+    stretch = hold / price.hold
+    return Price(hold, hold, tuple(cycles * stretch for cycles in price.units))
+
+
+def key_of(question: Question) -> str:
+    """A digest of all that a search looks at."""
+    flow = question.dataflow
+    facts = {
+        "version": VERSION,
+        "graph": [
+            [[item.name, item.engine, item.rate, item.query_tile] for item in flow.operations],
+            [asdict(item) for item in flow.buffers],
+            [asdict(item) for item in flow.values],
+            [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles],
+        ],
+        "prices": [_numbers(question.expected), _numbers(question.worst)],
+        "limits": {**asdict(question.limits), "library": sorted(question.limits.library or ())},
+        "kinds": None if question.kinds is None else sorted(question.kinds),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _numbers(prices: Prices) -> list[Any]:
+    """Prices to a hundredth of a cycle, so that no key hangs on the last bit of a sum."""
+    rows = [*prices.operations, *prices.of_tile, ("hand-off", Price(prices.hand_off, 0.0))]
+    return [[name, [round(number, 2) for number in (price.hold, price.latency, *price.units)]] for name, price in rows]
+
+
+@cache
+def shipped() -> Mapping[str, Mapping[str, Any]]:
+    """Solutions by key, out of the package's own file."""
+    data = json.loads(files("attnspec.lowering.schedule").joinpath(SHIPPED).read_text())
+    return {key: data["solutions"][index] for key, index in data["questions"].items()}

@@ -1,0 +1,135 @@
+"""A graph's steady loop as a problem of modulo scheduling, once roles and places are chosen."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from attnspec.lowering.dataflow.graph import Dataflow, Value
+from attnspec.lowering.schedule.event_graph import EventEdge
+from attnspec.lowering.schedule.modulo import Item, Problem
+from attnspec.lowering.schedule.prices import UNITS, Prices
+
+
+def loop_problem(
+    dataflow: Dataflow,
+    roles: Mapping[str, str],
+    depths: Mapping[str, int],
+    prices: Prices,
+    overlays: Mapping[str, str],
+    *,
+    glued: bool = False,
+) -> Problem:
+    """What orders the operations of a step.
+
+    roles: role of each of them. depths: copies of each shared and tensor buffer, all lanes together.
+    overlays: buffers that lie over others, and which. glued: the tensor operations that add to one accumulator in a step stay
+    next to each other.
+    """
+    loop = _Loop(dataflow, roles, depths, prices)
+    items = tuple(Item(name, prices.of(name).hold, (roles[name],)) for name in loop.names)
+    edges = (*loop.values(), *loop.reuses(), *loop.turns(), *loop.overlaps(overlays))
+    least = max(prices.total(unit) for unit in UNITS)
+    labels = {**_twins(dataflow, roles), **(_glued(dataflow) if glued else {})}
+    return Problem(items, tuple(edges), least, tuple(labels.items()))
+
+
+def _twins(dataflow: Dataflow, roles: Mapping[str, str]) -> dict[str, str]:
+    """Operations of roles that other lanes have too, by kind: one piece of code runs them all."""
+    lanes = {role: {dataflow.operation(name).query_tile for name in roles if roles[name] == role} for role in roles.values()}
+    return {
+        name: dataflow.operation(name).kind for name, role in roles.items() if len(lanes[role]) == 1 and lanes[role] != {None}
+    }
+
+
+def _glued(dataflow: Dataflow) -> dict[str, str]:
+    """The second of two products into one accumulator, as the first."""
+    tensor = {operation.name for operation in dataflow.operations if operation.engine == "tensor"}
+    return {
+        value.consumer: value.producer
+        for value in dataflow.values
+        if value.distance == 0 and value.producer in tensor and value.consumer in tensor and value.producer != value.consumer
+    }
+
+
+@dataclass(frozen=True)
+class _Loop:
+    dataflow: Dataflow
+    roles: Mapping[str, str]
+    depths: Mapping[str, int]
+    prices: Prices
+
+    @property
+    def names(self) -> list[str]:
+        return [operation.name for operation in self.dataflow.operations if operation.rate == "step"]
+
+    def values(self) -> Iterator[EventEdge]:
+        """A value is read after it is written."""
+        for value in self._of_steps():
+            yield EventEdge(value.producer, value.consumer, value.distance, self.seen(value.producer, value.consumer), "value")
+
+    def reuses(self) -> Iterator[EventEdge]:
+        """A copy is written again after it has been read: registers are one copy, rings and lanes have as many as they have."""
+        for value in self._of_steps():
+            if value.buffer is None or value.producer == value.consumer:
+                continue
+            tokens, writer = self._next(value)
+            if writer != value.consumer:
+                yield EventEdge(value.consumer, writer, tokens, self.seen(value.consumer, writer), "reuse")
+
+    def turns(self) -> Iterator[EventEdge]:
+        """Writers of one ring take turns."""
+        for buffer in self.dataflow.buffers:
+            writers = self.writers(buffer.name)
+            if len(writers) > 1 and self._is_stream(buffer.name):
+                for at, writer in enumerate(writers):
+                    following = writers[(at + 1) % len(writers)]
+                    last = at + 1 == len(writers)
+                    yield EventEdge(writer, following, int(last), self.prices.of(writer).hold, "turn")
+
+    def overlaps(self, overlays: Mapping[str, str]) -> Iterator[EventEdge]:
+        """What lies over another buffer is written after that has been read, and read before that is written again."""
+        for over, under in overlays.items():
+            for value in self._of_steps():
+                for other in self._of_steps():
+                    if (value.buffer, other.buffer) == (over, under) and self.lane(value.producer) == self.lane(other.producer):
+                        first, last = other.consumer, value.producer
+                        yield EventEdge(first, last, -other.distance, self.seen(first, last), "overlay")
+                        tokens = self._copies(under) - value.distance
+                        yield EventEdge(
+                            value.consumer, other.producer, tokens, self.seen(value.consumer, other.producer), "overlay"
+                        )
+
+    def seen(self, before: str, after: str) -> float:
+        """Cycles from the start of one operation until another that waits for it may start."""
+        price, engine = self.prices.of(before), self.dataflow.operation(before).engine
+        if self.roles[before] == self.roles[after] and engine != "tma":
+            return price.hold
+        return price.latency + (self.prices.hand_off if engine == "threads" else 0.0)
+
+    def lane(self, name: str) -> int | None:
+        return self.dataflow.operation(name).query_tile
+
+    def writers(self, buffer: str) -> list[str]:
+        """Operations of a step that leave values in a buffer, in the order of the graph."""
+        found = {value.producer for value in self._of_steps() if value.buffer == buffer}
+        return [name for name in self.names if name in found]
+
+    def _of_steps(self) -> list[Value]:
+        names = set(self.names)
+        return [value for value in self.dataflow.values if value.producer in names and value.consumer in names]
+
+    def _is_stream(self, buffer: str) -> bool:
+        """Whether one ring serves all lanes."""
+        return buffer in self.depths and any(self.lane(writer) is None for writer in self.writers(buffer))
+
+    def _copies(self, buffer: str) -> int:
+        lanes = {self.lane(writer) for writer in self.writers(buffer)}
+        return max(1, self.depths.get(buffer, 1) // max(1, len(lanes)))
+
+    def _next(self, value: Value) -> tuple[int, str]:
+        """Who writes a value's copy next, and how many steps after it has been read."""
+        buffer = str(value.buffer)
+        if not self._is_stream(buffer):
+            return self._copies(buffer) - value.distance, value.producer
+        writers = self.writers(buffer)
+        ahead = writers.index(value.producer) + self.depths[buffer]
+        return ahead // len(writers) - value.distance, writers[ahead % len(writers)]
