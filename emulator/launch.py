@@ -96,12 +96,13 @@ def run_ptx(
     seed: int | None = None,
     checks: str | Iterable[str] = "all",
     numerics: str = "fast",
+    names: Names = NO_NAMES,
 ) -> Report:
     """Run a kernel of a PTX text.
 
     parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the
     device's and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel
-    has no `.reqntid`. seed: of the timing; None is program order. numerics: as of `launch`.
+    has no `.reqntid`. seed: of the timing; None is program order. numerics, names: as of `launch`.
     """
     found = programs(text)
     if kernel is None and len(found) != 1:
@@ -111,7 +112,7 @@ def run_ptx(
     raw = pack(program, parameters, regions)
     threads = program.kernel.threads or three(block or (32,))
     launch = Launch(three(grid), three(block) if block else threads, three(cluster), shared_bytes, raw)
-    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), numerics_of(numerics))
+    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), numerics_of(numerics), names)
 
 
 def three(numbers: Sequence[int]) -> tuple[int, int, int]:

@@ -89,6 +89,11 @@ def hints(groups: list[Group]) -> list[str]:
         for group in groups
         if group.signal is not None and 0 < group.wait.barrier.pending < group.wait.barrier.expected
     ]
+    partial += [
+        f"of {group.what}, {group.wait.barrier.announced} bytes are announced and {group.wait.barrier.delivered} have come"
+        for group in groups
+        if group.signal is not None and group.wait.barrier.bytes
+    ]
     late = [
         f"{other.name} is at {other.unit} {other.use[1]} already: its signal for {group.what} was lost, or went elsewhere"
         for group in groups

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.machine.shared_memory import UNITS
+from attnspec.emulator.machine.shared_memory import UNITS, lane_of
 
 Array = Any
 
@@ -40,22 +40,23 @@ class GlobalMemory:
         self.regions = tuple(sorted((one for one in regions if one.end > one.start), key=lambda one: one.start))
         self.observer = observer
 
-    def region(self, low: int, high: int) -> Region:
-        """The region that holds [low, high)."""
+    def region(self, low: int, high: int, lane: str = "") -> Region:
+        """The region that holds [low, high). lane: whose access it is, in words."""
         for one in self.regions:
             if one.start <= low and high <= one.end:
                 return one
         near = min(self.regions, key=lambda one: max(one.start - low, high - one.end), default=None)
-        where = f"global address {low:#x}, {high - low} bytes, is in no tensor of the launch"
+        where = f"global address {low:#x}, {high - low} bytes{lane}, is in no tensor of the launch"
         if near is not None:
             where += f"; the nearest is {near.name} ({near.end - near.start} bytes), {low - near.start} bytes from its start"
         raise KernelFault("out-of-bounds", where)
 
-    def place(self, addresses: Array, size: int, count: int) -> list[tuple[Region, Array, Array]]:
+    def place(self, addresses: Array, size: int, count: int, actor: Any = None) -> list[tuple[Region, Array, Array]]:
         """(region, lanes, positions in units of `size`) for the lanes that fall in each region."""
         if (addresses % np.uint64(size * count)).any():
-            bad = int(addresses[addresses % np.uint64(size * count) != 0][0])
-            raise KernelFault("misaligned", f"global access of {size * count} bytes at {bad:#x}")
+            wrong = addresses % np.uint64(size * count) != 0
+            bad, lane = int(addresses[wrong][0]), lane_of(actor, wrong)
+            raise KernelFault("misaligned", f"global access of {size * count} bytes at {bad:#x}{lane}")
         low, high = int(addresses.min()), int(addresses.max()) + size * count
         for one in self.regions:
             if one.start <= low and high <= one.end:
@@ -65,7 +66,7 @@ class GlobalMemory:
         found: list[tuple[Region, Array, Array]] = []
         while len(left):
             first = int(addresses[left[0]])
-            one = self.region(first, first + size * count)
+            one = self.region(first, first + size * count, lane_of(actor, np.arange(len(addresses)) == left[0]))
             here = (addresses[left] >= np.uint64(one.start)) & (addresses[left] <= np.uint64(one.end - size * count))
             lanes = left[here]
             index = ((addresses[lanes] - np.uint64(one.base)) // np.uint64(size)).astype(np.int64) + np.arange(count)[:, None]
@@ -76,7 +77,7 @@ class GlobalMemory:
     def load(self, actor: Any, addresses: Array, size: int, count: int) -> Array:
         """(count, lanes) values at consecutive places from each address."""
         result = np.empty((count, len(addresses)), UNITS[size])
-        for one, lanes, index in self.place(addresses, size, count):
+        for one, lanes, index in self.place(addresses, size, count, actor):
             result[:, lanes] = one.units[size][index]
         if self.observer is not None:
             self.observer.access(actor, self, False, addresses, size * count)
@@ -84,7 +85,7 @@ class GlobalMemory:
 
     def store(self, actor: Any, addresses: Array, values: Array, size: int) -> None:
         """Values (count, lanes) at consecutive places from each address."""
-        for one, lanes, index in self.place(addresses, size, len(values)):
+        for one, lanes, index in self.place(addresses, size, len(values), actor):
             one.units[size][index] = values[:, lanes]
         if self.observer is not None:
             self.observer.access(actor, self, True, addresses, size * len(values))

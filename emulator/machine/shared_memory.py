@@ -40,7 +40,8 @@ class SharedMemory:
         """(count, lanes) values of `size` bytes at consecutive places from each offset."""
         index = self.index(actor, offsets, size, count)
         if self.check_written and not (self.flags[size][index] == full_flag(size)).all():
-            self.uninitialised(offsets, self.flags[size][index] != full_flag(size))
+            bad = self.flags[size][index] != full_flag(size)
+            self.uninitialised(offsets, bad, lane_of(actor, bad.any(0)))
         if self.observer is not None:
             self.observer.access(actor, self, False, offsets, size * count)
         return self.units[size][index]
@@ -61,9 +62,11 @@ class SharedMemory:
         places = offsets.astype(np.int64)
         if (places % (size * count)).any():
             bad = places[places % (size * count) != 0][0]
-            raise KernelFault("misaligned", f"shared access of {size * count} bytes at {self.show(bad)}")
+            lane = lane_of(actor, places % (size * count) != 0)
+            raise KernelFault("misaligned", f"shared access of {size * count} bytes at {self.show(bad)}{lane}")
         if places.min() < RESERVED or places.max() + size * count > self.size:
-            self.outside(places[(places < RESERVED) | (places + size * count > self.size)][0])
+            wrong = (places < RESERVED) | (places + size * count > self.size)
+            self.outside(places[wrong][0], lane_of(actor, wrong))
         return places // size + np.arange(count)[:, None]
 
     def require_alive(self, actor: Any) -> None:
@@ -113,21 +116,27 @@ class SharedMemory:
         where = f"the mbarrier at or after {self.show(place)} of {self.name}"
         raise KernelFault("barrier-overwritten", f"{actor.name} writes data over {where}")
 
-    def outside(self, place: Any) -> None:
+    def outside(self, place: Any, lane: str = "") -> None:
         """Tell of a place beyond the memory."""
         end, at = self.show(self.size), self.show(place)
-        raise KernelFault("out-of-bounds", f"shared memory of {self.name} ends at {end}; access at {at}")
+        raise KernelFault("out-of-bounds", f"shared memory of {self.name} ends at {end}; access at {at}{lane}")
 
-    def uninitialised(self, places: Array, bad: Array) -> None:
+    def uninitialised(self, places: Array, bad: Array, lane: str = "") -> None:
         """Tell of the first place that was never written."""
         place = np.broadcast_to(places, np.shape(bad)).ravel()[np.flatnonzero(bad)[0]]
         where = f"shared memory of {self.name} at {self.show(place)}"
-        raise KernelFault("uninitialised-shared", f"{where} is read before it is written")
+        raise KernelFault("uninitialised-shared", f"{where} is read{lane} before it is written")
 
     def show(self, offset: Any) -> str:
         """An offset as kernel authors count it, from the start of dynamic shared memory; and what lies there."""
         at = int(offset) - RESERVED
         return f"+{at}{self.names.in_shared(at)}"
+
+
+def lane_of(actor: Any, bad: Array) -> str:
+    """The first lane whose access is bad, if there is an access a lane."""
+    lanes = np.flatnonzero(actor.lanes) if hasattr(actor, "lanes") else ()
+    return f" by lane {lanes[int(np.argmax(bad))]}" if len(lanes) == bad.size else ""
 
 
 def full_flag(size: int) -> Any:
