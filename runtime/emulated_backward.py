@@ -13,6 +13,8 @@ from attnspec.runtime.binary import Binary
 from attnspec.runtime.call import Call, Forward, Gradients
 from torch import Tensor
 
+from attnspec.errors import TargetError
+
 if TYPE_CHECKING:
     from attnspec.emulator.report import Report
 
@@ -35,8 +37,9 @@ class EmulatedBackward:
     ) -> "tuple[Gradients, Report | None]":
         """Gradients with some timing, and the emulator's report (None where there is nothing to launch)."""
         from attnspec.emulator.launch import launch
-        from attnspec.runtime.emulated_program import as_argument
+        from attnspec.runtime.kernel_arguments import as_argument
 
+        refuse(call)
         dq, dk, dv = (torch.zeros(given.shape, dtype=given.dtype) for given in (call.q, call.k, call.v))
         declared = tuple(map(as_argument, call.tensors))
         sums = [torch.zeros(given.shape) for given, is_learned in zip(declared, self.learned, strict=True) if is_learned]
@@ -59,3 +62,12 @@ class EmulatedBackward:
         rows = batch * heads * -(-length // rows_of["tile_q"]) * rows_of["tile_q"]
         planes, width = torch.empty(rows * rows_of["planes"]), torch.empty(rows * rows_of["width"])
         return planes, width
+
+
+def refuse(call: Call) -> None:
+    """What the kernels do not see yet."""
+    if call.deterministic:
+        raise TargetError("deterministic=True: the backward of sm100 adds up dQ in any order, so far; the reference keeps one")
+    for one in call.layout.segments:
+        if one.q_offset or one.kv_offset or (one.len_q, one.len_kv) != (one.count_q, one.count_kv):
+            raise TargetError("q_offset, kv_offset, len_q and len_kv: the backward of sm100 takes whole sequences, so far")

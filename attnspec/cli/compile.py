@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option, target_option
+from attnspec.cli.options import constants_option, file_argument, json_option, target_option
 
 if TYPE_CHECKING:
     from attnspec.cli.walk import Made, Walk
     from attnspec.runtime.binary import Binary
 
 KINDS = ("source", "ptx", "cubin", "sass")
-NO_BACKWARD = "the backward kernel of sm100 is not built yet: only the forward was compiled (as with --forward-only)"
 
 
 class Kinds(click.ParamType):
@@ -49,8 +48,8 @@ def command(
 ) -> int:
     """Compile FILE for a target. Needs no GPU and no driver.
 
-    Writes forward.py (the emitted source), forward.ptx, forward.cubin and manifest.json; for the reference, forward.py and
-    backward.py in torch. Files appear all at once, or not at all.
+    Writes forward.py and backward.py (the emitted source), their .ptx and .cubin, and manifest.json; for the reference the two in
+    torch. Files appear all at once, or not at all.
     """
     from attnspec.cli.output_folder import draft_folder, publish
     from attnspec.cli.walk import Walk, walk_to_source
@@ -59,8 +58,8 @@ def command(
     if target == "reference" and kinds != ("source",):
         raise click.BadOptionUsage("--emit", "the reference target is source alone: torch runs it as it is")
     walk = Walk()
-    made = walk_to_source(walk, file, constants, target)
-    notes = [NO_BACKWARD] if target in GPU_TARGETS and not forward_only else []
+    made = walk_to_source(walk, file, constants, target, forward_only)
+    notes = [made.refused] if made.refused else []
     folder = folder or Path(f"{made.spec.name}_{target}")
     with draft_folder(folder) as draft:
         facts = fill(draft, made, walk, kinds, forward_only, notes)
@@ -78,30 +77,33 @@ def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forwar
     from attnspec.cli.output_folder import MANIFEST, settled
     from attnspec.cli.walk import walk_to_binary
 
-    binary = None
+    binaries = {}
     if made.schedule is not None and set(kinds) != {"source"}:
-        binary = walk_to_binary(walk, made.emitted, draft, "sass" in kinds)
-    files = contents(made, binary, kinds, forward_only)
+        for emitted in (made.emitted, made.backward):
+            if emitted is not None:
+                binaries[emitted.modules[0].name] = walk_to_binary(walk, emitted, draft, "sass" in kinds)
+    files = contents(made, binaries, kinds, forward_only)
     for path in draft.iterdir():
         if path.name not in files:
             path.unlink()
     for name, data in files.items():
         files[name] = settled(data, draft)
         (draft / name).write_bytes(files[name])
-    facts = facts_of(made, walk, binary, files, notes)
+    facts = facts_of(made, walk, binaries, files, notes)
     (draft / MANIFEST).write_text(json_text(facts) + "\n", encoding="utf-8")
     return facts
 
 
-def contents(made: "Made", binary: "Binary | None", kinds: tuple[str, ...], forward_only: bool) -> dict[str, bytes]:
+def contents(made: "Made", binaries: "dict[str, Binary]", kinds: tuple[str, ...], forward_only: bool) -> dict[str, bytes]:
     """Files to write, by name."""
     files: dict[str, bytes] = {}
     if "source" in kinds:
         modules = [module for module in made.emitted.modules if module.name == "forward" or not forward_only]
+        modules += made.backward.modules if made.backward is not None else ()
         files |= {module.file_name: module.text.encode() for module in modules}
-    if binary is not None:
+    for name, binary in binaries.items():
         found = {"ptx": binary.ptx.encode(), "cubin": binary.cubin, "sass": (binary.sass or "").encode()}
-        files |= {f"forward.{kind}": data for kind, data in found.items() if kind in kinds}
+        files |= {f"{name}.{kind}": data for kind, data in found.items() if kind in kinds}
     return files
 
 

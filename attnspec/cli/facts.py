@@ -30,19 +30,31 @@ COUNTED = {
 }
 
 
-def facts_of(made: Made, walk: Walk, binary: "Binary | None", files: Mapping[str, bytes], notes: list[str]) -> dict[str, Any]:
-    """JSON types. files: contents by name, for sizes and checksums."""
+def facts_of(
+    made: Made, walk: Walk, binaries: "Mapping[str, Binary]", files: Mapping[str, bytes], notes: list[str]
+) -> dict[str, Any]:
+    """JSON types. binaries: by module. files: contents by name, for sizes and checksums."""
     facts = {"target": made.emitted.target, **made.emitted.manifest, "spec": show(made.spec)}
-    if binary is not None:
-        facts |= {"registers": binary.registers, "frame_bytes": binary.frame_bytes, "ptx_census": census_summary(binary)}
+    facts |= resources_of(binaries.get("forward"))
+    modules = made.emitted.modules
+    if made.backward is not None:
+        modules = (*modules, *made.backward.modules)
+        facts["backward"] = {**made.backward.manifest, **resources_of(binaries.get("backward"))}
     return {
         **facts,
-        "passes": [module.name for module in made.emitted.modules],
+        "passes": [module.name for module in modules],
         "notes": notes,
         "versions": versions(),
         "stages": {stage.name: {"seconds": round(stage.seconds, 4), "made": stage.made} for stage in walk.done},
         "files": {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()},
     }
+
+
+def resources_of(binary: "Binary | None") -> dict[str, Any]:
+    """What a compiled module uses."""
+    if binary is None:
+        return {}
+    return {"registers": binary.registers, "frame_bytes": binary.frame_bytes, "ptx_census": census_summary(binary)}
 
 
 def census_summary(binary: "Binary") -> dict[str, int]:

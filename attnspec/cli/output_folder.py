@@ -11,7 +11,7 @@ from pathlib import Path
 from attnspec.errors import ArgumentError
 
 MANIFEST = "manifest.json"
-OWN = ("forward.py", "backward.py", "forward.ptx", "forward.cubin", "forward.sass", MANIFEST)
+OWN = (*(f"{module}.{kind}" for module in ("forward", "backward") for kind in ("py", "ptx", "cubin", "sass")), MANIFEST)
 
 
 @contextmanager

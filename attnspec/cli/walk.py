@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attnspec import stages
 from attnspec.cli.read_file import overrides, parse_file
+from attnspec.lowering.schedule.refusal import Unsupported
 
 if TYPE_CHECKING:
     from attnspec.backends.emitted import Emitted
@@ -60,37 +61,56 @@ def show_progress(text: str) -> None:
 
 @dataclass(frozen=True)
 class Made:
-    """What the walk up to the source gave; the reference has no schedule."""
+    """What the walk up to the source gave; the reference has no schedule, and its backward stands in `emitted`.
+
+    backward: the backward of a GPU target; None where it was not asked for, or is refused for the reason given.
+    """
 
     spec: "Spec"
     analysed: "Analysed"
     schedule: "Schedule | None"
     emitted: "Emitted"
+    backward: "Emitted | None" = None
+    refused: str = ""
 
 
-def walk_to_source(walk: Walk, file: str, constants: tuple[tuple[str, Any], ...], target: str) -> Made:
+def walk_to_source(
+    walk: Walk, file: str, constants: tuple[tuple[str, Any], ...], target: str, forward_only: bool = False
+) -> Made:
     """From a file to emitted source."""
     tree = walk.step("tree", lambda: parse_file(file), lambda tree: counted(len(tree.statements), "statement"))
     spec = walk.step("spec", lambda: stages.check(tree, overrides(constants)), tell_spec)
     analysed = walk.step("analysed", lambda: stages.analyse(spec), tell_analysed)
-    schedule = None
     if target == "reference":
-        emitted = walk.step("emitted", lambda: stages.emit_reference(analysed), tell_emitted)
-    else:
-        dataflow = walk.step(
-            "dataflow",
-            lambda: stages.draw(analysed),
-            lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
-        )
-        placed = schedule = walk.step("schedule", lambda: stages.place(dataflow, analysed, target), tell_schedule)
-        emitted = walk.step("emitted", lambda: stages.emit(analysed, placed), tell_emitted)
-    return Made(spec, analysed, schedule, emitted)
+        return Made(spec, analysed, None, walk.step("emitted", lambda: stages.emit_reference(analysed), tell_emitted))
+    schedule, emitted = walk_to_kernel(walk, analysed, target, "forward")
+    backward, refused = None, ""
+    if not forward_only:
+        try:
+            _, backward = walk_to_kernel(walk, analysed, target, "backward")
+        except Unsupported as error:
+            refused = f"no backward: {error}"
+    return Made(spec, analysed, schedule, emitted, backward, refused)
+
+
+def walk_to_kernel(
+    walk: Walk, analysed: "Analysed", target: str, direction: Literal["forward", "backward"]
+) -> "tuple[Schedule, Emitted]":
+    """From the analyses to the source of one kernel."""
+    of = "" if direction == "forward" else "backward "
+    dataflow = walk.step(
+        f"{of}dataflow",
+        lambda: stages.draw(analysed, direction),
+        lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
+    )
+    schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target), tell_schedule)
+    return schedule, walk.step(f"{of}emitted", lambda: stages.emit(analysed, schedule), tell_emitted)
 
 
 def walk_to_binary(walk: Walk, emitted: "Emitted", folder: Path, sass: bool) -> Any:
     """From emitted source to PTX and cubin; the source is written to the folder."""
     return walk.step(
-        "binary",
+        "binary" if emitted.modules[0].name == "forward" else "backward binary",
         lambda: stages.assemble(emitted, folder, sass),
         lambda binary: (
             f"{binary.registers} registers, {tell_spills(binary.frame_bytes)}, "

@@ -11,7 +11,7 @@ from attnspec import stages
 from attnspec.language.load import read_spec
 from tests.cli.command import GOOD, Attnc, run_apart
 
-FILES = ["forward.cubin", "forward.ptx", "forward.py", "manifest.json"]
+FILES = ["backward.cubin", "backward.ptx", "backward.py", "forward.cubin", "forward.ptx", "forward.py", "manifest.json"]
 
 
 def names(folder: Path) -> list[str]:
@@ -59,17 +59,29 @@ def test_the_stage_table_tells_of_every_stage(compiled: tuple[Path, str]) -> Non
     assert re.search(r"binary .* registers, no spills, [\d,]+ lines of PTX, [\d,]+ bytes of cubin", compiled[1])
 
 
-def test_a_missing_backward_is_told(compiled: tuple[Path, str]) -> None:
-    assert "note: the backward kernel of sm100 is not built yet" in compiled[1]
+def test_the_backward_is_compiled_without_spills(compiled: tuple[Path, str]) -> None:
+    folder = compiled[0] / "here" / "gemma2_local_sm100"
+    facts = json.loads((folder / "manifest.json").read_text())
+    assert re.search(r"backward binary .* no spills", compiled[1])
+    assert facts["backward"]["frame_bytes"] == 0
+    assert "tcgen05.mma" in (folder / "backward.ptx").read_text()
+
+
+def test_a_backward_that_the_target_cannot_run_is_told_with_its_statement(attnc: Attnc) -> None:
+    done = attnc("compile", "mla", "--emit", "source")
+    assert done.code == 0
+    assert "note: no backward: `head_dim 192, 128` cannot run on this target" in done.out
+    assert names(attnc.folder / "mla_sm100") == ["forward.py", "manifest.json"]
 
 
 def test_the_manifest_says_what_was_made_of_what(compiled: tuple[Path, str]) -> None:
     folder = compiled[0] / "here" / "gemma2_local_sm100"
     facts = json.loads((folder / "manifest.json").read_text())
-    assert (facts["name"], facts["target"], facts["frame_bytes"], facts["passes"]) == ("gemma2_local", "sm100", 0, ["forward"])
+    assert (facts["name"], facts["target"], facts["frame_bytes"], facts["passes"]) == ("gemma2_local", "sm100", 0, ["forward", "backward"])
     assert facts["constants"] == {"window": 4096, "cap": 50.0}
     assert read_spec(facts["spec"]).constants == read_spec(facts["spec"], {"window": 4096}).constants
-    assert set(facts["stages"]) == {"tree", "spec", "analysed", "dataflow", "schedule", "emitted", "binary"}
+    kernel = {"dataflow", "schedule", "emitted", "binary"}
+    assert set(facts["stages"]) == {"tree", "spec", "analysed", *kernel, *(f"backward {name}" for name in kernel)}
     assert set(facts["versions"]) == {"attnspec", "nvidia-cutlass-dsl", "python"}
     assert {name: row["bytes"] for name, row in facts["files"].items()} == {
         name: (folder / name).stat().st_size for name in FILES if name != "manifest.json"
@@ -102,7 +114,7 @@ def test_the_reference_is_written_as_torch_source(attnc: Attnc) -> None:
 def test_source_alone_is_written_without_the_kernel_compiler(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "assemble", None)
     assert attnc("compile", "causal", "--emit", "source", "-o", "a/b/out").code == 0
-    assert names(attnc.folder / "a/b/out") == ["forward.py", "manifest.json"]
+    assert names(attnc.folder / "a/b/out") == ["backward.py", "forward.py", "manifest.json"]
 
 
 def test_an_error_leaves_nothing_half_written(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,10 +173,10 @@ def test_a_folder_may_be_named_by_dots(attnc: Attnc, folder: str) -> None:
 
 
 def test_a_statement_that_the_target_cannot_run_is_shown_where_it_stands(attnc: Attnc) -> None:
-    name = attnc.write("attention ragged\nhead_dim 64\n  varlen  # packed\nmask = causal\n")
+    name = attnc.write("attention wide\n\n  head_dim 256  # too wide\nmask = causal\n")
     done = attnc("compile", name)
     assert done.code == 3
-    assert done.err.splitlines()[1:5] == ["  --> small.attn:3:3", "   |", "3  |   varlen  # packed", "   |   ^^^^^^"]
+    assert done.err.splitlines()[1:5] == ["  --> small.attn:3:3", "   |", "3  |   head_dim 256  # too wide", "   |   ^^^^^^^^^^^^"]
     assert names(attnc.folder) == ["small.attn"]
 
 
