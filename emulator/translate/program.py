@@ -24,16 +24,14 @@ BlockFunction = Callable[[Any, list[Any], Any, dict[str, Any]], int]
 
 
 def undefined(warp: Any, index: int, dtype: Any) -> Any:
-    """Rubbish, for a register that no instruction has written is read; told once for an instruction, and the run goes on."""
+    """Rubbish, for a register that no instruction has written is read; told once for a block, and the run goes on."""
     machine, kernel = warp.machine, warp.program.kernel
     block = warp.program.blocks[warp.block]
     name = re.compile(rf"{re.escape(kernel.registers[index])}\b")
-    warp.at = next((at for at in range(block.first, block.last) if name.search(kernel.instructions[at].text)), block.first)
-    here = kernel.instructions[warp.at]
-    told = any(
-        (fault.kind, fault.line, fault.text) == ("uninitialised-register", here.line, here.text) for fault in machine.faults
-    )
-    if "uninitialised" in machine.checks and not told:
+    here = {at: kernel.instructions[at] for at in range(block.first, block.last)}
+    warp.at = next((at for at, one in here.items() if name.search(one.text)), block.first)
+    told = {(one.line, one.text) for one in machine.faults if one.kind == "uninitialised-register"}
+    if "uninitialised" in machine.checks and not any((one.line, one.text) in told for one in here.values()):
         machine.fault("uninitialised-register", f"{kernel.registers[index]} is read before it is written", warp)
     return np.full(LANES * np.dtype(dtype).itemsize, 0xFF, np.uint8).view(dtype)
 

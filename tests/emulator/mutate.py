@@ -1,7 +1,7 @@
 """`python -m tests.emulator.mutate VARIANT [PATTERN]`: drop one synchronisation of the forward at a time, and see who notices.
 
-Three calls on one CTA: ragged work tiles with odd numbers of key tiles, and query tiles that see no key. Each mutant runs in
-program order, then with seeds, until some check fires or the results differ by a bit.
+Each mutant of a kernel runs on a few calls in program order, then with seeds, until some check fires or a result differs by a bit
+from that of the kernel as it is. Any function that `cute.compile` returned can be a `Subject`; ours are those of variants.
 """
 
 import re
@@ -18,33 +18,19 @@ from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.host import ptx_of
 from attnspec.emulator.launch import CHECKS, PEDANTIC, launch
 from attnspec.emulator.report import Report
-from attnspec.runtime.arguments import Placing, check_call
-from attnspec.runtime.declared import check_declared
-from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
-from attnspec.runtime.emulated_program import EmulatedProgram, as_argument
 
-import attnspec
-from attnspec import stages
 from tests.emulator.mutants import Mutant, mutants
-from tests.small_constants import SMALL, path_of
+
+SECONDS = 120  # of one run, after which it is a hang
+SEEDS = (None, 0, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
-class Case:
-    """A call. spread: of its scores. checks: that are on."""
+class Call:
+    """arguments: as the compiled function takes them, in the state before the call. checks: that are on."""
 
-    shape: Shape
-    spread: int
+    arguments: tuple[Any, ...]
     checks: frozenset[str] = CHECKS | PEDANTIC
-
-
-# With much spread, row maxima grow so much that accumulators are rescaled.
-CASES = (
-    Case(Shape(1, 2, 1, 300, 417), 8),
-    Case(Shape(1, 2, 1, 600, 200), 1),
-    Case(Shape(1, 2, 1, 300, 417), 1),
-)
-SECONDS = 120  # of one run, after which it is a hang
 
 
 @dataclass(frozen=True)
@@ -64,59 +50,40 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Subject:
-    """The forward kernel of a variant."""
+    """A compiled function, of one kernel, and calls of it."""
 
-    variant: str
-
-    @cached_property
-    def attention(self) -> attnspec.Attention:
-        return attnspec.build(path_of(self.variant), on="emulator", **SMALL.get(self.variant, {}))
-
-    @cached_property
-    def compiled(self) -> Any:
-        program = stages.kernel(self.attention, "sm100").program
-        assert isinstance(program, EmulatedProgram)
-        return program.binary.compiled
+    compiled: Any
+    calls: tuple[Call, ...]
 
     @cached_property
     def text(self) -> str:
         return ptx_of(self.compiled)
 
     @cached_property
-    def calls(self) -> list[tuple[torch.Tensor, ...]]:
-        """q, k, v and declared tensors of each call."""
-        found = []
-        for case in CASES:
-            inputs = draw_inputs(self.attention.spec, fit_shape(self.attention.spec, case.shape), 1)
-            layout = check_call(self.attention.spec, inputs.q, inputs.k, inputs.v, Placing())
-            declared = check_declared(self.attention.spec, inputs.tensors, layout, inputs.q.device)
-            found.append((inputs.q * case.spread, inputs.k, inputs.v, *map(as_argument, declared)))
-        return found
+    def right(self) -> list[list[torch.Tensor]]:
+        """Tensors after each call, by the kernel as it is."""
+        return [results for _, results in self.whole]
 
     @cached_property
-    def right(self) -> list[tuple[torch.Tensor, ...]]:
-        """out and lse of each call, by the kernel as it is."""
-        return [self.run(call, None, None)[1] for call in range(len(CASES))]
+    def whole(self) -> list[tuple[Report, list[torch.Tensor]]]:
+        """Each call by the kernel as it is, in program order."""
+        return [self.run(call, None, None) for call in range(len(self.calls))]
 
     @cached_property
     def lines(self) -> frozenset[int]:
         """Lines that the calls run."""
-        reports = [self.run(call, None, None)[0] for call in range(len(CASES))]
-        return frozenset().union(*(launched.lines for report in reports for launched in report.launches))
+        return frozenset().union(*(launched.lines for report, _ in self.whole for launched in report.launches))
 
-    def run(self, call: int, seed: int | None, ptx: str | None) -> tuple[Report, tuple[torch.Tensor, ...]]:
-        """The report, and out and lse."""
-        q, k, v, *declared = self.calls[call]
-        batch, length, heads = q.shape[:3]
-        out = torch.full((batch, length, heads, v.shape[-1]), float("nan"), dtype=q.dtype)
-        lse = torch.full((batch, heads, length), float("nan"))
-        arguments = (q, k, v, out, lse, *declared, 0, 0, length, k.shape[1])
-        return launch(self.compiled, *arguments, 1, seed=seed, checks=CASES[call].checks, ptx=ptx), (out, lse)
+    def run(self, call: int, seed: int | None, ptx: str | None) -> tuple[Report, list[torch.Tensor]]:
+        """The report, and all tensors after it."""
+        copies: list[torch.Tensor] = []
+        arguments = [copied(one, copies) for one in self.calls[call].arguments]
+        return launch(self.compiled, *arguments, seed=seed, checks=self.calls[call].checks, ptx=ptx), copies
 
     def examine(self, mutant: Mutant, seeds: Sequence[int | None]) -> Verdict:
         """Run a mutant until something is noticed."""
-        for seed in seeds:
-            for call in range(len(CASES)):
+        for seed in seeds if mutant.line in self.lines else ():
+            for call in range(len(self.calls)):
                 found = self.notice(mutant, call, seed)
                 if found:
                     return Verdict(mutant, found, seed, True)
@@ -136,18 +103,32 @@ class Subject:
         finally:
             signal.alarm(0)
         found = list(dict.fromkeys(fault.kind for fault in report.faults))
-        same = all(
-            torch.equal(one.view(torch.uint8), two.view(torch.uint8)) for one, two in zip(results, self.right[call], strict=True)
-        )
+        same = all(torch.equal(bytes_of(one), bytes_of(two)) for one, two in zip(results, self.right[call], strict=True))
         if not same and "deadlock" not in found:
             found.append("numbers")
         return tuple(found)
 
-    def verdicts(self, pattern: str = "", seeds: Sequence[int | None] = (None, 0, 1, 2, 3, 4)) -> Iterator[Verdict]:
+    def verdicts(self, pattern: str = "", seeds: Sequence[int | None] = SEEDS) -> Iterator[Verdict]:
         """Of all mutants whose kind matches."""
         for mutant in mutants(self.text):
             if re.search(pattern, f"{mutant.kind} line {mutant.line}"):
                 yield self.examine(mutant, seeds)
+
+
+def copied(value: Any, copies: list[torch.Tensor]) -> Any:
+    """An argument with tensors of its own, which are added to `copies`."""
+    if isinstance(value, torch.Tensor):
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+        copies.append(copy.copy_(value.detach()))
+        return copy
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(copied(one, copies) for one in value))
+    return type(value)(copied(one, copies) for one in value) if isinstance(value, list | tuple) else value
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Its bits, of any type."""
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def stop(*_: Any) -> None:
@@ -171,14 +152,16 @@ def table(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def main(variant: str, pattern: str = "") -> None:
+def tell(subject: Subject, pattern: str = "") -> None:
     """pattern: of kinds, or of lines as `line 123`. Print verdicts as they come, then the table."""
     found = []
-    for verdict in Subject(variant).verdicts(pattern):
+    for verdict in subject.verdicts(pattern):
         print(verdict, flush=True)
         found.append(verdict)
     print(table(found))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    from tests.emulator.our_forward import subject_of
+
+    tell(subject_of(sys.argv[1]), *sys.argv[2:])

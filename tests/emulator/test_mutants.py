@@ -5,7 +5,8 @@ import re
 import pytest
 
 from tests.emulator.mutants import CHANGES, mutants
-from tests.emulator.mutate import CASES, Subject
+from tests.emulator.mutate import Subject
+from tests.emulator.our_forward import subject_of
 
 KINDS = [change.kind for change in CHANGES]
 # The first of these kinds that the sample runs; others need more seeds, or a call that takes longer.
@@ -23,11 +24,11 @@ REDUNDANT = {
 
 @pytest.fixture(scope="module")
 def causal() -> Subject:
-    return Subject("causal")
+    return subject_of("causal")
 
 
 def test_the_kernel_as_it_is_gives_no_cause(causal):
-    for call in range(len(CASES)):
+    for call in range(len(causal.calls)):
         for seed in (None, 0, 1):
             assert not causal.run(call, seed, None)[0].faults
 

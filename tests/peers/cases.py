@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A call. lengths: (queries, keys) of each sequence; several mean varlen, packed. heads: of queries, of keys. dims: of Q and K,
-    of V. window: keys to the left and to the right of the diagonal, which is that of the last query and the last key. splits: of
-    the keys. processors: of the device, fewer than tiles for CTAs with several. pairs: two CTAs may work on one product."""
+    """A call. lengths: (queries, keys) of each sequence; several mean varlen, packed. heads: of queries, of keys. dims: of Q and
+    K, of V. window: keys to the left and to the right of the diagonal, which is that of the last query and the last key.
+    splits: of the keys. processors: of the device, fewer than tiles for CTAs with several. pairs: two CTAs may work on one
+    product."""
 
     name: str
     lengths: tuple[tuple[int, int], ...]

@@ -1,7 +1,6 @@
 """A case run by flash-attn-4 in the emulator."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
