@@ -14,11 +14,11 @@ from attnspec.errors import TargetError
 from attnspec.language.spec import Spec
 
 if TYPE_CHECKING:
+    from attnspec.cli.emulate import Emulated
     from attnspec.runtime.compare import Row
 
 BATCH, LENGTH = 2, 300
 MOST_SEED = 2**63 - 1  # of torch's generators
-FORWARD_ONLY = "note: the backward kernel of sm100 is not built yet; the forward alone was run"
 MOST_SCORES = 2**27  # of one sequence: the oracle holds them all at once, in float64, several times
 
 
@@ -40,11 +40,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """One draw of inputs and how its results compare."""
+    """One draw of inputs and how its results compare. emulated: its timings in the emulator, where it ran there."""
 
     seed: int
     seconds: float
     rows: "tuple[Row, ...]"
+    emulated: "Emulated | None" = None
+
+    @property
+    def is_right(self) -> bool:
+        """Numbers within their tolerances and, in the emulator, no faults."""
+        return all(row.is_right for row in self.rows) and (self.emulated is None or self.emulated.is_right)
 
 
 @click.command("run")
@@ -53,7 +59,11 @@ class Trial:
 @click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target's kernel without its GPU.")
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--seed", type=click.IntRange(0, MOST_SEED), help="Draw the inputs from this seed.  [default: 0]")
-@click.option("--seeds", type=click.IntRange(1, MOST_SEED), help="Run so many draws, from seed 0 on.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, MOST_SEED),
+    help="Run so many draws, from seed 0 on; in the emulator, one draw with so many timings.",
+)
 @click.option("--forward-only", is_flag=True, help="No gradients.")
 @constants_option
 @json_option
@@ -71,20 +81,27 @@ def command(
     """Run FILE on drawn inputs, forward and backward, against a float64 oracle.
 
     Prints the largest error of every result and how much of its tolerance that is. Exit code 0 if all are right, 1 if not.
+
+    The emulator runs the kernel in program order, then with timings of seeds 1 to --seeds: all must give the same bits, and no
+    race, deadlock or stray access.
     """
     from attnspec.cli.read_file import read_spec
 
-    if seed is not None and seeds is not None:
+    if seed is not None and seeds is not None and on is None:
         raise click.UsageError("--seed and --seeds: give one of them", click.get_current_context())
     spec = read_spec(file, constants)
     shape = call_shape(spec, sizes, BATCH, LENGTH)
     target = refuse(target, on, shape)
-    plan = Plan(spec, shape, target, on, forward_only or target != "reference")
-    trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
+    refused = "" if forward_only or target == "reference" else refusal(spec, target)
+    plan = Plan(spec, shape, target, on, forward_only or bool(refused))
+    if on is None:
+        trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
+    else:
+        trials = [emulated_trial(plan, seed or 0, seeds or 0)]
     click.echo(as_text(plan, trials) if not as_json else json_text(as_dict(plan, trials)))
-    if plan.forward_only and not forward_only and not as_json:
-        click.echo(FORWARD_ONLY)
-    return 0 if all(row.is_right for one in trials for row in one.rows) else WRONG_NUMBERS
+    if refused and not as_json:
+        click.echo(f"note: the forward alone was run, since its backward {refused}")
+    return 0 if all(one.is_right for one in trials) else WRONG_NUMBERS
 
 
 def refuse(target: str | None, on: str | None, shape: CallShape) -> str:
@@ -92,13 +109,27 @@ def refuse(target: str | None, on: str | None, shape: CallShape) -> str:
     if on is not None and target == "reference":
         raise click.UsageError("--on: the reference runs on the CPU as it is; the emulator runs GPU targets")
     if on is None and target in GPU_TARGETS:
-        runs = "; --on emulator runs its forward kernel on the CPU" if target == "sm100" else ""
+        runs = "; --on emulator runs its kernels on the CPU" if target == "sm100" else ""
         raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{runs}")
     scores = shape.heads * shape.len_q * shape.len_kv
     if scores > MOST_SCORES:
         found = f"h * q * kv is {scores:,}; the oracle holds every score at once and takes {MOST_SCORES:,} at most"
         raise click.BadParameter(found, param_hint="'--shape'")
     return target or ("reference" if on is None else "sm100")
+
+
+def refusal(spec: Spec, target: str) -> str:
+    """Why a target that runs the variant's forward cannot run its backward, or nothing."""
+    from attnspec import stages
+    from attnspec.lowering.schedule.refusal import Unsupported
+
+    analysed = stages.analyse(spec)
+    stages.place(stages.draw(analysed), analysed, target)
+    try:
+        stages.place(stages.draw(analysed, "backward"), analysed, target)
+    except Unsupported as error:
+        return f"has no kernel: {error}"
+    return ""
 
 
 def trial(plan: Plan, seed: int) -> Trial:
@@ -116,6 +147,22 @@ def trial(plan: Plan, seed: int) -> Trial:
     return Trial(seed, time.perf_counter() - start, rows)
 
 
+def emulated_trial(plan: Plan, seed: int, timings: int) -> Trial:
+    """Draw, run in the emulator with several timings, compare."""
+    import torch
+
+    from attnspec.api import build
+    from attnspec.cli.emulate import emulate
+    from attnspec.runtime.draw_inputs import Shape, draw_inputs
+
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    attention = build(plan.spec, target=plan.target, on=plan.on)
+    inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed)
+    found = emulate(attention, inputs, timings, plan.forward_only)
+    return Trial(seed, time.perf_counter() - start, found.rows, found)
+
+
 def worst(trials: list[Trial]) -> "list[tuple[int, Row]]":
     """Of each result the draw that comes nearest to its tolerance, with its seed."""
     by_result = zip(*([(one.seed, row) for row in one.rows] for one in trials), strict=True)
@@ -124,6 +171,7 @@ def worst(trials: list[Trial]) -> "list[tuple[int, Row]]":
 
 def as_text(plan: Plan, trials: list[Trial]) -> str:
     """What ran, a row a result, the verdict."""
+    from attnspec.cli.emulate import as_lines
     from attnspec.cli.summary import spec_title
     from attnspec.cli.table import table
 
@@ -133,30 +181,44 @@ def as_text(plan: Plan, trials: list[Trial]) -> str:
         (row.name, f"{row.error:.2e}", f"{100 * row.worst:.3g} %", "ok" if row.is_right else f"WRONG (seed {seed})", row.reason)
         for seed, row in found
     ]
-    wrong = [row.name for _, row in found if not row.is_right]
+    wrong = wrong_of(trials)
     what = "forward agrees" if plan.forward_only else "forward and backward agree"
     passed = f"pass: {what} with the float64 oracle"
-    verdict = f"FAIL: {', '.join(wrong)} beyond the tolerance" if wrong else passed
+    verdict = f"FAIL: {wrong}" if wrong else passed
     head = ("result", "largest error", "of tolerance", "", "tolerance: what the result may be off by, relative to its size")
     return "\n".join(
         [
             f"{spec_title(plan.spec)}, on {plan.place}",
             f"{plan.shape}; {seeds}; {sum(one.seconds for one in trials):.1f} s",
             "",
-            table(head, rows, right=(1, 2)),
-            "",
+            *(line for one in trials if one.emulated is not None for line in (*as_lines(one.emulated), "")),
+            *([table(head, rows, right=(1, 2)), ""] if rows else []),
             verdict,
         ]
     )
 
 
+def wrong_of(trials: list[Trial]) -> str:
+    """What is wrong in words; nothing if all is right."""
+    from attnspec.cli.emulate import failures
+
+    told = [failures(one.emulated) for one in trials if one.emulated is not None]
+    if told:
+        return told[0]
+    wrong = [row.name for _, row in worst(trials) if not row.is_right]
+    return f"{', '.join(wrong)} beyond the tolerance" if wrong else ""
+
+
 def as_dict(plan: Plan, trials: list[Trial]) -> dict[str, Any]:
     """The same for machines, every draw."""
+    from attnspec.cli.emulate import timings_as_list
+
     runs = [
         {
             "seed": one.seed,
             "seconds": round(one.seconds, 3),
             "results": [{**asdict(row), "is_right": row.is_right} for row in one.rows],
+            **({"timings": timings_as_list(one.emulated)} if one.emulated is not None else {}),
         }
         for one in trials
     ]
@@ -165,7 +227,7 @@ def as_dict(plan: Plan, trials: list[Trial]) -> dict[str, Any]:
         "target": plan.target,
         "on": plan.on,
         "passes": ["forward"] if plan.forward_only else ["forward", "backward"],
-        "pass": all(row.is_right for one in trials for row in one.rows),
+        "pass": all(one.is_right for one in trials),
         "shape": asdict(plan.shape),
         "runs": runs,
     }

@@ -102,7 +102,7 @@ def test_packed_sequences_are_drawn_with_several_lengths(attnc: Attnc) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--target", "sm100"), "cannot launch GPU kernels yet; --on emulator runs its forward kernel"),
+        (("--target", "sm100"), "cannot launch GPU kernels yet; --on emulator runs its kernels"),
         (("--target", "sm90"), "cannot launch GPU kernels yet"),
         (("--target", "sm90", "--on", "emulator"), "'sm90' has no kernels"),
     ],
@@ -112,27 +112,31 @@ def test_what_cannot_run_here_is_exit_code_3_with_the_reason(attnc: Attnc, argum
     assert (done.code, said in done.err) == (3, True), done.err
 
 
-def test_the_emulator_runs_the_forward_kernel_and_says_that_there_is_no_backward(attnc: Attnc) -> None:
+def test_the_emulator_runs_forward_and_backward(attnc: Attnc) -> None:
     done = attnc("run", attnc.write(GOOD), "--shape", "b=1,h=2,hkv=1,q=130,kv=140", "--on", "emulator")
     assert done.code == 0, done.err
     assert "on sm100 in the emulator" in done.out
-    assert done.out.splitlines()[-2:] == [
-        "pass: forward agrees with the float64 oracle",
-        "note: the backward kernel of sm100 is not built yet; the forward alone was run",
-    ]
+    assert done.out.splitlines()[-1] == "pass: forward and backward agree with the float64 oracle"
+
+
+def test_the_forward_is_run_alone_where_the_backward_is_refused_with_its_statement(attnc: Attnc) -> None:
+    done = attnc("run", "mla", "--shape", "b=1,h=1,hkv=1,q=20,kv=30", "--on", "emulator")
+    assert done.code == 0, done.err
+    assert "pass: forward agrees with the float64 oracle" in done.out
+    assert "backward has no kernel: `head_dim 192, 128` cannot run on this target" in done.out.splitlines()[-1]
 
 
 def test_a_statement_that_the_emulated_target_cannot_run_is_shown(attnc: Attnc) -> None:
-    done = attnc("run", "packed_varlen", "--on", "emulator")
-    assert (done.code, "packed_varlen.attn:6:1" in done.err) == (3, True)
+    done = attnc("run", attnc.write("attention wide\nhead_dim 256\n"), "--on", "emulator")
+    assert (done.code, "small.attn:2:1" in done.err) == (3, True)
 
 
 def test_a_fault_that_the_emulator_finds_in_a_kernel_is_wrong_and_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(*_: object) -> None:
         raise KernelFault("deadlock", "warp 3 waits for a barrier that nobody arrives at")
 
-    monkeypatch.setattr(comparing, "compare", faulty)
-    done = attnc("run", "causal", "--on", "emulator")
+    monkeypatch.setattr(comparing, "run", faulty)
+    done = attnc("run", "causal", "--on", "emulator", "--forward-only")
     assert (done.code, done.err.splitlines()[0]) == (
         1,
         "error[deadlock]: the emulator found a fault of the kernel: warp 3 waits for a barrier that nobody arrives at",
