@@ -119,9 +119,9 @@ def start_load(warp: Any, mask: Any, target: Any, source: Any, coordinates: Any,
     def move(task: Task) -> None:
         chunks = load_box(warp.machine.memory, map, corner)
         for cta, offset in where.places:
-            cta.shared.scatter(task, box_places(offset, map.box_bytes, map.box[0] * map.element, map.swizzle), chunks)
+            cta.shared.scatter(task, box_places(offset, map.box_bytes, map.row_bytes, map.swizzle), chunks)
 
-    issue(warp, f"TMA load of box {corner}", [move, partial(signal_bytes, where=where, count=map.box_bytes)])
+    issue(warp, f"TMA load of box {corner}", [move, partial(signal_bytes, where=where, count=map.moved_bytes)])
 
 
 def signal_bytes(task: Task, where: Delivery, count: int) -> None:
@@ -166,7 +166,7 @@ def start_store(warp: Any, mask: Any, target: Any, coordinates: Any, source: Any
     held: list[Any] = []
 
     def take(task: Task) -> None:
-        places = box_places(offset, map.box_bytes, map.box[0] * map.element, map.swizzle)
+        places = box_places(offset, map.box_bytes, map.row_bytes, map.swizzle)
         held.append(cta.shared.gather(task, places, needed_chunks(map, corner)))
 
     def put(task: Task) -> None:

@@ -10,17 +10,20 @@ from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.machine.global_memory import GlobalMemory
 from attnspec.emulator.numerics.reductions import combine
 
-ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
+ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2, 11: 1, 12: 4, 13: 4}
+# Formats of 4 and 6 bits (PTX ISA 5.5.1): (elements, units of ELEMENT_BYTES that hold them in memory, and in shared memory).
+NARROW = {11: (2, 1, 1), 12: (16, 2, 4), 13: (16, 3, 4)}
 FORMATS = {2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
 NAN_FILL = 0x7FF77FF77FF77FF7  # its low bytes; of 2 and 4 bytes as an H200 fills them
-SPANS = {1: 32, 2: 64, 3: 128}
+SPANS = {1: 32, 2: 64, 3: 128, 4: 128}
 SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B.
-    nan: what lies outside the tensor is read as NaN, not as 0."""
+    """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B, 4 128 B by atoms
+    of 32 B. nan: what lies outside the tensor is read as NaN, not as 0. narrow: of a format of 4 or 6 bits, of NARROW; sizes and
+    box then count units, coordinates elements."""
 
     address: int
     format: int
@@ -30,11 +33,29 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int
     nan: bool = False
+    narrow: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a whole box; what lies outside the tensor counts."""
+        """Bytes of a whole box in shared memory; what lies outside the tensor counts, and padding."""
+        return int(np.prod(self.box)) * self.element * self.narrow[2] // self.narrow[1]
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that a load of a box tells its mbarrier of: without padding (CU counts so)."""
         return int(np.prod(self.box)) * self.element
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the innermost dimension of a box in shared memory."""
+        return self.box[0] * self.element * self.narrow[2] // self.narrow[1]
+
+    def units(self, coordinates: tuple[int, ...]) -> tuple[int, ...]:
+        """Coordinates in units."""
+        elements, units, _ = self.narrow
+        if coordinates[0] * units % elements:
+            raise KernelFault("tensor-map", f"innermost coordinate {coordinates[0]} of a format of {elements} elements a unit")
+        return coordinates[0] * units // elements, *coordinates[1:]
 
 
 @lru_cache(maxsize=256)
@@ -56,16 +77,27 @@ def decode(raw: bytes) -> TensorMap:
     box = (words[6] >> 56, *(words[7] >> 8 * axis & 255 for axis in range(4)))
     if words[6] >> 32 & 0xFFFFFF:
         raise KernelFault("tensor-map", "TMA element strides other than 1 are not modelled")
+    narrow = NARROW.get(format, (1, 1, 1))
+    atom, swizzle = words[1] >> 19 & 3, words[1] >> 13 & 3
+    if atom > 1 or (atom and swizzle != 3):
+        raise KernelFault("tensor-map", f"TMA swizzle {swizzle} by atoms of code {atom} is not modelled")
     return TensorMap(
         words[0],
         format,
         element,
-        tuple(size + 1 for size in sizes[:rank]),
+        in_units(tuple(size + 1 for size in sizes[:rank]), narrow),
         (element, *strides)[:rank],
-        tuple(size + 1 for size in box[:rank]),
-        words[1] >> 13 & 3,
+        in_units(tuple(size + 1 for size in box[:rank]), narrow),
+        4 if atom else swizzle,
         bool(words[1] >> 15 & 1),
+        narrow,
     )
+
+
+def in_units(lengths: tuple[int, ...], narrow: tuple[int, int, int]) -> tuple[int, ...]:
+    """Lengths whose first counts elements, in units."""
+    elements, units, _ = narrow
+    return lengths[0] * units // elements, *lengths[1:]
 
 
 @dataclass(frozen=True)
@@ -109,7 +141,7 @@ def runs(view: Any) -> tuple[Any, int]:
 def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Any:
     """A box as 16-byte chunks (n, 2) of u64, elements outside the tensor 0 or NaN."""
     result = np.full(map.box[::-1], NAN_FILL % (1 << 8 * map.element) if map.nan else 0, f"u{map.element}")
-    found = window(memory, map, coordinates)
+    found = window(memory, map, map.units(coordinates))
     if found is not None:
         if memory.observer is not None:
             memory.observer.access(None, memory, False, *runs(found.view))
@@ -117,12 +149,15 @@ def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...])
     else:
         # An H200 reports an illegal address where a box lies outside whole and there is no memory at the map's start.
         memory.region(map.address, map.address + map.element)
+    _, units, padded = map.narrow
+    if padded > units:
+        result = np.pad(result.reshape(-1, units), ((0, 0), (0, padded - units)))
     return result.reshape(-1).view(np.uint64).reshape(-1, 2)
 
 
 def needed_chunks(map: TensorMap, coordinates: tuple[int, ...]) -> Any:
     """Which 16-byte chunks of a box hold an element inside the tensor; None if all do."""
-    axes = list(zip(coordinates, map.box, map.sizes, strict=True))
+    axes = list(zip(map.units(coordinates), map.box, map.sizes, strict=True))
     if all(at >= 0 and at + length <= size for at, length, size in axes):
         return None
     inside = np.zeros(map.box[::-1], np.bool_)
@@ -132,7 +167,9 @@ def needed_chunks(map: TensorMap, coordinates: tuple[int, ...]) -> Any:
 
 def store_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...], chunks: Any, reduction: str | None) -> None:
     """Write a box's elements that are inside the tensor, or combine them with what is there."""
-    found = window(memory, map, coordinates)
+    if map.narrow[2] > map.narrow[1]:
+        raise KernelFault("tensor-map", "a padded format is loaded only")
+    found = window(memory, map, map.units(coordinates))
     if found is None:
         return
     if memory.observer is not None:

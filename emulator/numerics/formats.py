@@ -81,9 +81,7 @@ def encode(x: Array, name: str) -> Array:
     result = result | np.signbit(x).astype(np.int64) << narrow - 1
     if name == "tf32":
         result = result << 13
-    nan = format.nan
-    if nan is None:
-        nan = int(encode(np.array([format.most]), name)[0])
+    nan = (1 << format.bits - 1) - 1 if format.nan is None else format.nan
     return np.where(np.isnan(x), nan, result).astype(np.uint32)
 
 
