@@ -13,6 +13,7 @@ from attnspec.runtime.assemble import assemble
 from attnspec.runtime.binary import Binary
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.emulated_backward import EmulatedBackward
+from attnspec.runtime.emulation import checked, chosen_seed
 from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
 from torch import Tensor
 
@@ -58,7 +59,7 @@ class EmulatedProgram:
 
     def forward(self, call: Call, /) -> Forward:
         """out and lse of a call on CPU tensors."""
-        return self.run(call, self.seed)[0]
+        return self.run(call, chosen_seed(self.seed))[0]
 
     def run(self, call: Call, seed: int | None) -> "tuple[Forward, Report | None]":
         """The forward with another timing, and the emulator's report (None where there is nothing to launch)."""
@@ -68,9 +69,9 @@ class EmulatedProgram:
         if not out.numel():
             return Forward(out, lse, ()), None
         arguments = forward_arguments(call, out, lse)
-        report = launch(self.binary.compiled, *arguments, CTAS, seed=seed, names=self.names).check()
-        return Forward(out, lse, ()), report
+        report = launch(self.binary.compiled, *arguments, CTAS, seed=seed, names=self.names)
+        return Forward(out, lse, ()), checked(report)
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients of a call on CPU tensors. `Unsupported` names the statement that the target's backward cannot run."""
-        return self.made_backward.run(call, results, dout, dlse, CTAS, self.seed)[0]
+        return self.made_backward.run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]

@@ -67,6 +67,8 @@ def failure_of(error: BaseException, invocation: Invocation) -> Failure:
             return plain(
                 str(getattr(error, "kind", "kernel")), f"the emulator found a fault of the kernel: {error}", WRONG_NUMBERS
             )
+        case "FaultsFound":
+            return plain("faults", f"the emulator found faults of the kernel\n{error}", WRONG_NUMBERS)
         case "EmulatorError" | "UnknownInstruction":
             return plain("emulator", str(error), CANNOT_HERE)
     return internal_failure(error, invocation)
