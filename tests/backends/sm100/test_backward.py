@@ -1,0 +1,110 @@
+"""The backward kernels that ship, run in the emulator through autograd, against the float64 oracle."""
+
+import pytest
+import torch
+from attnspec.lowering.schedule.refusal import Unsupported
+from attnspec.runtime.arguments import Placing, check_call
+from attnspec.runtime.call import Call
+from attnspec.runtime.compare import compare
+from attnspec.runtime.declared import check_declared
+from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
+from attnspec.runtime.emulated_program import EmulatedProgram
+
+import attnspec
+from attnspec import stages
+from tests.small_constants import SMALL, VARIANTS, path_of
+
+REFUSED = {"packed_varlen", "mla", "gpt_oss"}
+QUICK = {"softcap"}
+# Ragged tiles and two heads a key head; rows that see nothing.
+SHAPES = [Shape(1, 2, 1, 200, 300), Shape(1, 2, 2, 4, 2)]
+MANY_HEADS = 8  # a group; variants with more take shorter sequences
+CTAS = 2
+
+
+def emulated(variant: str) -> attnspec.Attention:
+    return attnspec.build(path_of(variant), on="emulator", **SMALL.get(variant, {}))
+
+
+def assert_right(attention: attnspec.Attention, shape: Shape, seed: int = 0) -> None:
+    rows = compare(attention, draw_inputs(attention.spec, fit_shape(attention.spec, shape), seed))
+    assert all(row.is_right for row in rows), [(row.name, row.error, row.worst) for row in rows]
+
+
+def variants() -> list[object]:
+    names = sorted(set(VARIANTS) - REFUSED)
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_emulated_gradients_agree_with_the_oracle(variant: str) -> None:
+    attention = emulated(variant)
+    if (attention.spec.group or 1) > MANY_HEADS:
+        assert_right(attention, Shape(1, 1, 1, 20, 30))
+        return
+    for shape in SHAPES:
+        assert_right(attention, shape)
+
+
+@pytest.mark.parametrize("variant", sorted(REFUSED))
+def test_backward_that_cannot_run_is_refused_with_its_statement(variant: str) -> None:
+    analysed = emulated(variant).analysed
+    statement = {"packed_varlen": "varlen", "mla": "head_dim 192, 128", "gpt_oss": "sink"}[variant]
+    with pytest.raises(Unsupported) as refusal:
+        stages.place(stages.draw(analysed, "backward"), analysed)
+    assert refusal.value.statement == statement
+
+
+@pytest.mark.slow
+def test_gradients_of_keys_and_values_have_the_same_bits_for_every_timing() -> None:
+    attention = emulated("causal")
+    inputs = draw_inputs(attention.spec, fit_shape(attention.spec, Shape(1, 2, 1, 260, 260)), 1)
+    layout = check_call(attention.spec, inputs.q, inputs.k, inputs.v, Placing())
+    declared = check_declared(attention.spec, inputs.tensors, layout, inputs.q.device)
+    program = stages.kernel(attention, "sm100").program
+    assert isinstance(program, EmulatedProgram)
+    call = Call(inputs.q, inputs.k, inputs.v, declared, layout, False)
+    results = program.forward(call)
+
+    def gradients(seed: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+        found, _ = program.made_backward.run(call, results, inputs.dout, inputs.dlse, CTAS, seed)
+        return found.dk, found.dv
+
+    first = gradients(None)
+    for seed in range(10):
+        assert all(map(torch.equal, gradients(seed), first)), seed
+
+
+def test_value_gradient_of_keys_that_no_query_sees_is_zero() -> None:
+    attention = attnspec.build("attention early\nhead_dim 64\nmask = kv < 40\n", on="emulator")
+    q, k, v = (torch.randn(1, 150, 1, 64, generator=torch.Generator().manual_seed(at)).bfloat16() for at in range(3))
+    leaves = [tensor.requires_grad_() for tensor in (q, k, v)]
+    _, dk, dv = torch.autograd.grad(attention(*leaves).float().square().sum(), leaves)
+    assert dv[0, :40].any(dim=-1).all()
+    assert not dk[0, 40:].any()
+    assert not dv[0, 40:].any()
+
+
+@pytest.mark.slow
+def test_single_visible_key_has_no_gradient_of_query_and_key() -> None:
+    attention = attnspec.build("attention own\nhead_dim 64\nmask = kv == q\n", on="emulator")
+    leaves = [torch.randn(1, 140, 1, 64).bfloat16().requires_grad_() for _ in range(3)]
+    dq, dk, dv = torch.autograd.grad(attention(*leaves).float().sum(), leaves)
+    assert float(dq.abs().max()) < 0.02
+    assert float(dk.abs().max()) < 0.02
+    assert torch.allclose(dv.float(), torch.ones(()), atol=0.02)
+
+
+@pytest.mark.slow
+def test_what_lies_beyond_the_sequence_changes_no_bit_of_a_gradient() -> None:
+    attention = attnspec.build("attention plain\nhead_dim 64\n", on="emulator")
+    whole = [torch.randn(1, 200, 1, 64, generator=torch.Generator().manual_seed(at)).bfloat16() for at in range(3)]
+
+    def gradients() -> tuple[torch.Tensor, ...]:
+        leaves = [tensor[:, :130].detach().requires_grad_() for tensor in whole]
+        return torch.autograd.grad(attention(*leaves).float().sum(), leaves)
+
+    first = gradients()
+    for tensor in whole:
+        tensor[:, 130:] = float("nan")
+    assert all(map(torch.equal, gradients(), first))
