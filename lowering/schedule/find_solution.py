@@ -12,6 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
+from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.complete import find_depths
 from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.search import Question, search
 from attnspec.lowering.schedule.solution import Solution, solution_as_dict, solution_from_dict
@@ -42,12 +44,20 @@ def find_solution(
     key = key_of(question)
     remembered = memory.find(key) if memory is not None else None
     for data, source in ((shipped().get(key), "shipped"), (remembered, "remembered")):
-        try:
-            if data:
-                return solution_from_dict(data), source
-        except (KeyError, TypeError, ValueError):
-            continue  # kept by another version, or damaged
+        solution = _read(data, question.dataflow) if data else None
+        if solution is not None:
+            return solution, source
     return search_and_keep(question, memory, tell), "searched"
+
+
+def _read(data: Mapping[str, Any], dataflow: Dataflow) -> Solution | None:
+    """A kept solution; None if it is damaged, or runs other operations than the graph has."""
+    try:
+        solution = solution_from_dict(data)
+    except (KeyError, TypeError, ValueError):
+        return None
+    run = sorted(step.operation for role in solution.roles for step in role.program)
+    return solution if run == sorted(operation.name for operation in dataflow.operations) else None
 
 
 def search_and_keep(question: Question, memory: Memory | None, tell: Callable[[str], None]) -> Solution:
@@ -92,10 +102,11 @@ def key_of(question: Question) -> str:
         "version": VERSION,
         "graph": [
             [[item.name, item.engine, item.rate, item.query_tile] for item in flow.operations],
-            [asdict(item) for item in flow.buffers],
+            [[item.name, item.space, item.size if item.space == "tensor" else 0] for item in flow.buffers],
             [asdict(item) for item in flow.values],
             [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles],
         ],
+        "depths": find_depths(flow, question.dims, question.limits),
         "prices": [_numbers(question.expected), _numbers(question.worst)],
         "limits": {**asdict(question.limits), "library": sorted(question.limits.library or ())},
         "kinds": None if question.kinds is None else sorted(question.kinds),

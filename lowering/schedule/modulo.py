@@ -11,7 +11,8 @@ from itertools import combinations
 from math import inf
 
 import numpy as np
-from attnspec.lowering.schedule.event_graph import EventEdge, critical_circle
+from attnspec.lowering.schedule.event_graph import EventEdge, check_live, critical_circle
+from attnspec.lowering.schedule.refusal import ScheduleError
 
 LARGEST_LAG = 3  # steps that one operation may be ahead of another of its role
 NODES = 20_000  # tried in one probe; then it counts as infeasible, and the result as an upper bound
@@ -58,6 +59,10 @@ class Timing:
 
 def least_interval(problem: Problem, nodes: int = NODES) -> Timing | None:
     """The order of least interval, and of the shortest schedule among those; None if there is no order at all."""
+    try:
+        check_live(problem.edges)
+    except ScheduleError:
+        return None
     low = max(problem.least, _ratio(problem.edges), _busiest(problem))
     best, used, sure = None, 0, True
     for stretch in (1.0, 1.5, 3.0, 10.0):
@@ -77,7 +82,7 @@ def least_interval(problem: Problem, nodes: int = NODES) -> Timing | None:
         else:
             best, high = found, max(low, _ratio(found[1]))
     starts, edges = _shortest(problem, high, best, nodes)
-    return Timing(max(problem.least, _ratio(edges)), starts, edges, sure, used)
+    return Timing(max(problem.least, _busiest(problem), _ratio(edges)), starts, edges, sure, used)
 
 
 def _ratio(edges: Sequence[EventEdge]) -> float:

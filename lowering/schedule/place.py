@@ -39,7 +39,7 @@ def place(
     solution, source = solve(question, memory, tell)
     try:
         return _verified(question, solution)
-    except (ScheduleError, KeyError):
+    except ScheduleError:
         if source != "remembered":
             raise
         return _verified(question, search_and_keep(rounded(question), memory, tell))

@@ -69,7 +69,7 @@ def search(question: Question, tell: Callable[[str], None] = lambda text: None) 
     """The best solution. Raises ScheduleError if there is none."""
     found: list[Candidate] = []
     for name, roles, separate in _starts(question):
-        candidate = _try(question, roles, separate)
+        candidate = attempt(question, roles, separate)
         tell(f"{name}: {'no schedule' if candidate is None else f'{candidate.cycles:.0f} cycles a step'}")
         found += [candidate] if candidate else []
     if not found:
@@ -103,7 +103,8 @@ def _columns(question: Question) -> int:
     return sum(item.size * depths[item.name] for item in question.dataflow.buffers if item.space == "tensor")
 
 
-def _try(question: Question, roles: tuple[Role, ...], separate: tuple[str, ...]) -> Candidate | None:
+def attempt(question: Question, roles: tuple[Role, ...], separate: tuple[str, ...]) -> Candidate | None:
+    """The candidate of one grouping and placement; None if the kernels have no loop for its order."""
     timing = time(question, roles, separate)
     programs = {role.name: write_program(question.dataflow, role, timing) for role in roles} if timing else {}
     if timing is None or any(program is None for program in programs.values()):
