@@ -1,6 +1,16 @@
 import pytest
 import torch
 
+from tests.cases.attend import REFERENCE, Target
+
+
+@pytest.fixture(
+    params=[pytest.param(REFERENCE, id="reference"), pytest.param(Target("sm100"), id="sm100", marks=pytest.mark.slow)]
+)
+def target(request: pytest.FixtureRequest) -> Target:
+    """Each target that runs on this machine; a GPU's kernel takes seconds to compile."""
+    return request.param
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

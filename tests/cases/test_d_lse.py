@@ -6,21 +6,20 @@ import pytest
 import torch
 from attnspec.runtime.draw_inputs import Shape, draw_inputs
 
-import attnspec
-from tests.cases.attend import attend, exactly_f32, spec
+from tests.cases.attend import exactly_f32, spec
 
 
-def test_d1_the_lse_is_a_natural_logarithm():
-    assert attend(spec(), 1, [1.0] * 8).lse == exactly_f32([math.log(8)])
+def test_d1_the_lse_is_a_natural_logarithm(target):
+    assert target.attend(spec(), 1, [1.0] * 8).lse == exactly_f32([math.log(8)])
 
 
-def test_d2_the_lse_of_rows_that_see_different_counts_differs():
-    assert attend(spec("mask = causal"), 4, [1.0] * 4).lse == exactly_f32([0, math.log(2), math.log(3), math.log(4)])
+def test_d2_the_lse_of_rows_that_see_different_counts_differs(target):
+    assert target.attend(spec("mask = causal"), 4, [1.0] * 4).lse == exactly_f32([0, math.log(2), math.log(3), math.log(4)])
 
 
 @pytest.mark.parametrize("shape", [Shape(1, 2, 1, 70, 200)])
-def test_d_results_over_two_halves_of_the_keys_merge_by_their_lse(shape):
-    attention = attnspec.build("attention merged\nhead_dim 32\ndtype fp16\nmask = causal and (q + kv) % 3 != 0\n")
+def test_d_results_over_two_halves_of_the_keys_merge_by_their_lse(target, shape):
+    attention = target.build("attention merged\nhead_dim 32\ndtype fp16\nmask = causal and (q + kv) % 3 != 0\n")
     inputs = draw_inputs(attention.spec, shape)
     whole, whole_lse = attention(inputs.q, inputs.k, inputs.v, return_lse=True)
     parts = [
