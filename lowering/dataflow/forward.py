@@ -1,24 +1,52 @@
-"""The forward graph: O = softmax(score(q k)) v for two query tiles that share one stream of key tiles.
+"""The forward graph: O = softmax(score(q k)) v for one or two query tiles that share one stream of key tiles.
 
 Two query tiles in flight let one be multiplied while the other is exponentiated (FA4, forward pipeline). P is written in two
 pieces, head and tail, so that the product with V starts before all of a row is exponentiated.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name
+from attnspec.language.spec import Spec
 
 TILE_Q = 128  # rows of one tensor operation, and of tensor memory
 TILE_KV = 128
-QUERY_TILES = 2
-HEAD_KEYS = 96  # keys of P whose arrival lets the product with V start (FA4: three quarters)
 ELEMENT_BYTES = 2  # bf16 and fp16
 SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
-HEAD_COLUMNS = HEAD_KEYS * ELEMENT_BYTES // 4
-P_COLUMNS = TILE_KV * ELEMENT_BYTES // 4
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """query_tiles: in flight; keys: of a step; head_keys: those whose arrival in P lets the product with V start."""
+
+    query_tiles: int
+    keys: int
+    head_keys: int
+
+    @property
+    def p_columns(self) -> int:
+        """32-bit columns of a tile of P."""
+        return self.keys * ELEMENT_BYTES // 4
+
+    @property
+    def head_columns(self) -> int:
+        """Those of its head."""
+        return self.head_keys * ELEMENT_BYTES // 4
+
+
+NARROW = TileShape(2, TILE_KV, 96)  # FA4: two query tiles in flight, three quarters of P
+WIDE = TileShape(1, 64, 32)  # heads of 256: q, the output and three tiles of 64 keys take 224 KB of shared memory
+LARGEST_NARROW = (192, 128)  # width of query and key, of value
+
+
+def tile_shape(spec: Spec) -> TileShape:
+    """The largest tiles that fit the memory of a multiprocessor."""
+    fits = spec.head_dim <= LARGEST_NARROW[0] and spec.head_dim_v <= LARGEST_NARROW[1]
+    return NARROW if fits else WIDE
 
 
 def draw_forward(analysed: Analysed) -> Dataflow:
@@ -28,14 +56,15 @@ def draw_forward(analysed: Analysed) -> Dataflow:
     always a mask: lengths are free, so the last key tile may end past the keys. All sizes are of padded tiles.
     """
     operations, values = [*_shared_loads()], []
-    for tile in range(QUERY_TILES):
+    shape = tile_shape(analysed.spec)
+    for tile in range(shape.query_tiles):
         operations += _operations(analysed, tile)
         values += _values(analysed, tile)
     return Dataflow(
         direction="forward",
         tile_q=TILE_Q,
-        tile_kv=TILE_KV,
-        query_tiles=QUERY_TILES,
+        tile_kv=shape.keys,
+        query_tiles=shape.query_tiles,
         operations=tuple(operations),
         buffers=_buffers(analysed),
         values=tuple(values),
@@ -47,23 +76,24 @@ def padded(length: int, unit: int) -> int:
     return -(-length // unit) * unit
 
 
-def _tile_bytes(analysed: Analysed) -> tuple[int, int]:
-    """Bytes of a key tile and of a value tile in shared memory."""
+def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
+    """Bytes of so many rows of keys, and of values, in shared memory."""
     row, row_v = (padded(dim, SWIZZLE_ELEMENTS) * ELEMENT_BYTES for dim in (analysed.spec.head_dim, analysed.spec.head_dim_v))
-    return TILE_KV * row, TILE_KV * row_v
+    return rows * row, rows * row_v
 
 
 def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
-    key_bytes, value_bytes = _tile_bytes(analysed)
+    shape = tile_shape(analysed.spec)
+    query_bytes, output_bytes = _tile_bytes(analysed, TILE_Q)
     return (
-        Buffer("q", "shared", key_bytes // TILE_KV * TILE_Q),
-        Buffer("kv", "shared", max(key_bytes, value_bytes)),
-        Buffer("o_out", "shared", value_bytes // TILE_KV * TILE_Q),
+        Buffer("q", "shared", query_bytes),
+        Buffer("kv", "shared", max(_tile_bytes(analysed, shape.keys))),
+        Buffer("o_out", "shared", output_bytes),
         Buffer("stats", "shared", 2 * 4 * TILE_Q),  # f32 (rescale factor or row sum), then f32 row max
-        Buffer("s", "tensor", TILE_KV),
-        Buffer("p", "tensor", P_COLUMNS),
+        Buffer("s", "tensor", shape.keys),
+        Buffer("p", "tensor", shape.p_columns),
         Buffer("o", "tensor", padded(analysed.spec.head_dim_v, 16)),
-        Buffer("scores", "register", 4 * TILE_KV),
+        Buffer("scores", "register", 4 * shape.keys),
         Buffer("row", "register", 2 * 4),
     )
 
@@ -102,8 +132,9 @@ def _operations(analysed: Analysed, tile: int) -> list[Operation]:
 
 def _values(analysed: Analysed, i: int) -> list[Value]:
     chain = _chain(analysed, i)
-    key_bytes, value_bytes = _tile_bytes(analysed)
-    head, tail = (0, HEAD_COLUMNS), (HEAD_COLUMNS, P_COLUMNS)
+    shape = tile_shape(analysed.spec)
+    key_bytes, value_bytes = _tile_bytes(analysed, shape.keys)
+    head, tail = (0, shape.head_columns), (shape.head_columns, shape.p_columns)
     return [
         Value(f"load_q[{i}]", f"mma_qk[{i}]", "q", name="q"),
         Value("load_k", f"mma_qk[{i}]", "kv", name="k", part=(0, key_bytes)),

@@ -1,7 +1,7 @@
 """What is decided beside roles and places."""
 
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.dataflow.forward import HEAD_KEYS
+from attnspec.lowering.dataflow.forward import tile_shape
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.schedule import Choices
@@ -23,7 +23,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         emulated_share=EMULATED_SHARE,
         exponential_degree=3,
         cta_group=1,
-        probability_split=HEAD_KEYS,
+        probability_split=tile_shape(analysed.spec).head_keys,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),

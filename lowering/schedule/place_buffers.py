@@ -11,7 +11,7 @@ TILE_ALIGNMENT = 1024  # of a tile with 128-byte swizzle: its pattern repeats ev
 # P lies over the upper half of its own scores (FA4), which are in registers by then. In the backward P^T and dS^T take the
 # columns of S^T and dP^T, each warpgroup in its own half; dQ follows dS^T where it finds no columns of its own.
 OVERLAYS = {
-    "forward": {"p": ("s", 64)},
+    "forward": {"p": ("s", None)},
     "backward": {"p": ("s", 0), "ds": ("dp", 0), "dq": ("dp", 0)},
 }
 
@@ -50,7 +50,7 @@ def _tensor(
         if buffer.name in overlays and not (buffer.name == "dq" and column + buffer.size <= limits.tensor_columns):
             under, shift = overlays[buffer.name]
             base = placements[under]
-            at = base.offset + shift
+            at = base.offset + (base.size - buffer.size if shift is None else shift)
             placements[buffer.name] = Placement(buffer.name, "tensor", at, buffer.size, depth, under, base.size)
         else:
             placements[buffer.name] = Placement(buffer.name, "tensor", column, buffer.size, depth)

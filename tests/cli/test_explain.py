@@ -81,7 +81,7 @@ def test_a_mask_adds_a_column_of_costs(attnc: Attnc) -> None:
     assert "with mask" not in attnc("explain", "dense").out
 
 
-def test_a_variant_that_the_target_cannot_run_is_explained_as_far_as_it_goes(attnc: Attnc) -> None:
+def test_a_variant_that_the_target_cannot_run_is_explained_as_far_as_it_goes(attnc: Attnc, refuse_varlen: None) -> None:
     done = attnc("explain", "packed_varlen")
     assert done.code == 0
     assert "sm100 forward kernel\n  none: `varlen` cannot run on this target" in done.out

@@ -126,9 +126,9 @@ def test_the_forward_is_run_alone_where_the_backward_is_refused_with_its_stateme
     assert "backward has no kernel: `head_dim 192, 128` cannot run on this target" in done.out.splitlines()[-1]
 
 
-def test_a_statement_that_the_emulated_target_cannot_run_is_shown(attnc: Attnc) -> None:
-    done = attnc("run", attnc.write("attention wide\nhead_dim 256\n"), "--on", "emulator")
-    assert (done.code, "small.attn:2:1" in done.err) == (3, True)
+def test_a_statement_that_the_emulated_target_cannot_run_is_shown(attnc: Attnc, refuse_varlen: None) -> None:
+    done = attnc("run", "packed_varlen", "--on", "emulator")
+    assert (done.code, "packed_varlen.attn:6:1" in done.err) == (3, True)
 
 
 def test_a_fault_that_the_emulator_finds_in_a_kernel_is_wrong_and_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:

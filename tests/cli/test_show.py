@@ -62,6 +62,6 @@ def test_a_stage_that_the_reference_does_not_have_is_an_error(attnc: Attnc, stag
     assert (done.code, "the reference target has no such stage" in done.err) == (2, True)
 
 
-def test_a_stage_before_the_refusal_of_a_target_is_shown_all_the_same(attnc: Attnc) -> None:
+def test_a_stage_before_the_refusal_of_a_target_is_shown_all_the_same(attnc: Attnc, refuse_varlen: None) -> None:
     assert attnc("show", "packed_varlen", "--stage", "analysed").code == 0
     assert attnc("show", "packed_varlen", "--stage", "schedule").code == 3

@@ -75,7 +75,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     source.blank(2)
     source.line("@cute.kernel")
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
-    with source.block(f"def forward_kernel({atoms}, lse: cute.Tensor{tensors}, {numbers}):"):
+    with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         source.docstring("One CTA: storage, barriers, then a role for each warp.")
         source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
         source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
@@ -96,12 +96,11 @@ def _write_bundles(source: Source, spec: Spec) -> None:
             ("v", "kv_offset", "kv_stride", "kv_depth"),
             ("o", "o_offset", "o_stride", "o_depth"),
         ):
-            count = f"PLAN.{depth} * PLAN.{stride} // PLAN.box_bytes"
-            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}),")
-        source.line("lse=lse,")
-        source.line("shared=shared.toint(),")
-        source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32),")
-        source.line("starts=starts,")
+            size, rows = ("key_box_bytes", ", PLAN.tile_kv") if name in "kv" else ("box_bytes", "")
+            count = f"PLAN.{depth} * PLAN.{stride} // PLAN.{size}"
+            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
+        source.line("value=value, lse=lse, shared=shared.toint(),")
+        source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32), starts=starts,")
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
@@ -170,13 +169,14 @@ def _write_host(source: Source, spec: Spec) -> None:
             *sequences.about,
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
-            source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)})")
+            rows = ", PLAN.tile_kv" if name in "kv" else ""
+            source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts))")
         source.line("ctas = cutlass.min(tiles_in_all, processors)")
-        source.line("heads_together = together(PLAN, Sizes(*sizes), k.shape[1])")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        source.line(f"launched = forward_kernel({atoms}, lse{values}, sizes, facts, tiles_in_all, ctas, heads_together)")
+        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1])"
+        source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")

@@ -31,6 +31,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "head_dim": schedule.head_dim,
         "head_dim_v": schedule.head_dim_v,
         "threads": schedule.threads,
+        "working_threads": 32 * sum(len(role.warps) for role in schedule.roles if role.program),
         "barriers": count,
         "q_offset": place("q").offset,
         "q_stride": place("q").size,

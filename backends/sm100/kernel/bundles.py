@@ -19,17 +19,18 @@ class Box:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Memory of a kernel. shared: Int32 address of dynamic shared memory.
+    """Memory of a kernel. value: v as given. shared: Int32 address of dynamic shared memory.
 
     stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum.
-    starts: pointer to two words, the start of tensor memory and that of shared memory in 16-byte units; each role reads them
-    for itself, since held from the kernel's beginning they spill.
+    starts: pointer to words: the start of tensor memory and that of shared memory in 16-byte units, which each role reads for
+    itself, since held from the kernel's beginning they spill; then the number of the first doubtful work tile (see `unseen`).
     """
 
     q: Box
     k: Box
     v: Box
     o: Box
+    value: Any
     lse: Any
     shared: Any
     stats: Any
@@ -60,3 +61,8 @@ class Mods:
     midpoint: float | None
     score_reads: bool
     mask_reads: bool
+
+    @property
+    def hides(self) -> bool:
+        """Whether a row may not see a key that is there; without mask and score it sees all."""
+        return self.mask is not None or self.score is not None

@@ -30,7 +30,9 @@ def _lanes(sizes: Sizes) -> Any:
 
 
 def _find(rows: int, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
-    return Sequence(sizes, lane, facts.rows, facts.keys, facts.q_first, facts.kv_first, 0, lane, 0, lane, 0, lane), block * rows
+    return Sequence(
+        sizes, lane, facts.rows, facts.keys, facts.q_first, facts.kv_first, 0, lane, 0, lane, 0, lane, 0, lane
+    ), block * rows
 
 
 def _again(facts: Facts) -> Facts:

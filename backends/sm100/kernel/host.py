@@ -13,32 +13,37 @@ def by_row(tensor: cute.Tensor) -> cute.Tensor:
     return cute.make_tensor(tensor.iterator, cute.select(tensor.layout, mode=[1, 3, 2, 0]))
 
 
-def box_layout(plan: Plan) -> Any:
-    """Shared layout of one TMA box: 128 rows of 64 elements, 128-byte swizzle."""
+def box_shape(plan: Plan, rows: int | None) -> tuple[int, int]:
+    """Rows and elements of one TMA box; a query tile's rows if not given."""
+    return (plan.tile_q if rows is None else rows), plan.box_columns
+
+
+def box_layout(plan: Plan, rows: int | None = None) -> Any:
+    """Shared layout of one TMA box: rows of 64 elements, 128-byte swizzle."""
     atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, plan.element)
-    return cute.tile_to_shape(atom, (plan.tile_q, plan.box_columns), order=(0, 1))
+    return cute.tile_to_shape(atom, box_shape(plan, rows), order=(0, 1))
 
 
-def load_atom(plan: Plan, tensor: cute.Tensor) -> tuple[Any, Any]:
+def load_atom(plan: Plan, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
     """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor."""
     op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
-    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), (plan.tile_q, plan.box_columns))
+    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
 
 
 def store_atom(plan: Plan, tensor: cute.Tensor) -> tuple[Any, Any]:
     """TMA descriptor that stores boxes; rows beyond the length are dropped."""
     op = cpasync.CopyBulkTensorTileS2GOp()
-    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), (plan.tile_q, plan.box_columns))
+    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), box_shape(plan, None))
 
 
-def box(plan: Plan, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int) -> Box:
+def box(plan: Plan, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int, rows: int | None = None) -> Box:
     """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor."""
-    layout = box_layout(plan)
+    layout, shape = box_layout(plan, rows), box_shape(plan, rows)
     first = cute.recast_ptr(shared + offset, dtype=plan.element)
-    stride = plan.box_bytes // 2
+    stride = shape[0] * shape[1]
     outer = cute.append(layout.outer, cute.make_layout(count, stride=stride))
     boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
-    parts = by_first_row(cute.local_tile(source, (plan.tile_q, plan.box_columns), (None, None, None, None)), source)
+    parts = by_first_row(cute.local_tile(source, shape, (None, None, None, None)), source)
     to_shared, from_global = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(boxes, 0, 2), cute.group_modes(parts, 0, 2)
     )

@@ -65,7 +65,7 @@ def _find(rows: int, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple
     # A slot without rows has no keys to visit either.
     seen = Int32(cutlass.select_(row < count, keys, zero))
     places = (facts.total_q - count, end, facts.total_kv - keys, last)
-    return Sequence(own, b, count, seen, zero, zero, *places, start, zero), row
+    return Sequence(own, b, count, seen, zero, zero, *places, start, zero, first, zero), row
 
 
 @cute.jit

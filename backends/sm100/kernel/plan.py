@@ -30,6 +30,7 @@ class Plan:
     head_dim: int
     head_dim_v: int
     threads: int
+    working_threads: int
     barriers: int
     q_offset: int
     q_stride: int
@@ -75,8 +76,13 @@ class Plan:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a TMA box of a query or key tile (both have as many rows)."""
+        """Bytes of a TMA box of a query or output tile."""
         return self.tile_q * self.row_bytes
+
+    @property
+    def key_box_bytes(self) -> int:
+        """Bytes of a TMA box of a key or value tile."""
+        return self.tile_kv * self.row_bytes
 
     @property
     def width_qk(self) -> int:

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass
+import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32, Int64, Uint32
 
+NUMBER = 0x7FFFFFFF  # bits of a work tile's number; the sign tells that it is done a second time
+AGAIN = -0x80000000
 MOST_HEADS = 1024  # more than any L2 holds, few enough that tile numbers stay in 32 bits
 
 
@@ -45,7 +49,8 @@ class Sequence:
     global positions q_first, kv_first.
 
     row_shift, row_axis: TMA coordinates of its first row (what is added to the row, and the outermost one); the same for keys.
-    lse_row, lse_axis: where its first row is in the log-sum-exps.
+    lse_row, lse_axis: where its first row is in the log-sum-exps; key_given, key_axis_given: where its first key is in the call's
+    own tensors.
     """
 
     sizes: Sizes
@@ -60,6 +65,8 @@ class Sequence:
     key_axis: Any
     lse_row: Any
     lse_axis: Any
+    key_given: Any
+    key_axis_given: Any
 
 
 @dataclass(frozen=True)
@@ -174,6 +181,7 @@ def locate(plan: Plan, work: Work, tile: Any) -> At:
 
     Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
     """
+    tile = tile & NUMBER
     sequences, rows = work.sequences, plan.tile_q * plan.query_tiles
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     sizes, facts, together = _own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
@@ -184,6 +192,24 @@ def locate(plan: Plan, work: Work, tile: Any) -> At:
     lane, h = _divide(group * together + head, sizes.heads)
     sequence, row = sequences.find(rows, sizes, facts, lane, across - 1 - turn)
     return _at(work, sequence, h, row, rows)
+
+
+@cute.jit
+def following(plan: Plan, tiles: Tiles, mods: Mods, work: Work, tile: Int32, stores: cutlass.Constexpr = False):
+    """The CTA's next work tile: when all are done, once more from the first that was noted as doubtful (see `unseen`).
+
+    stores: the warp has stores under way, which must have been written before others go to the same places.
+    """
+    tile += work.stride
+    if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
+        if tile >= work.count:
+            if cutlass.const_expr(stores):
+                cute.arch.cp_async_bulk_wait_group(0, read=False)
+            cute.arch.barrier(barrier_id=1, number_of_threads=plan.working_threads)
+            doubtful = (tiles.starts + 2).load()
+            if doubtful < work.count:
+                tile = doubtful | Int32(AGAIN)
+    return tile
 
 
 def _divide(value: Any, by: Any) -> tuple[Any, Any]:

@@ -90,16 +90,17 @@ def test_probabilities_lie_over_their_own_scores() -> None:
     assert [p.start(copy) - s.start(copy) for copy in (0, 1)] == [64, 64]
 
 
-@pytest.mark.parametrize(("head_dim", "head_dim_v"), [(256, 256), (192, 192), (136, 136), (128, 192), (12, 12), (64, 20)])
+@pytest.mark.parametrize(("head_dim", "head_dim_v"), [(256, 256), (192, 192), (136, 136), (128, 192), (256, 8)])
+def test_wide_heads_take_one_query_tile_and_shorter_key_tiles(head_dim: int, head_dim_v: int) -> None:
+    variant = analysed(head_dim, head_dim_v)
+    schedule = place(draw(variant, "forward"), variant, LIMITS)
+    assert (schedule.dataflow.query_tiles, schedule.dataflow.tile_kv) == (1, 64)
+    assert schedule.placement("p").start(0) + 32 == schedule.placement("s").start(0) + 64
+
+
+@pytest.mark.parametrize(("head_dim", "head_dim_v"), [(264, 264), (64, 512), (12, 12), (64, 20)])
 def test_other_head_dims_are_refused_by_the_statement(head_dim: int, head_dim_v: int) -> None:
     variant = analysed(head_dim, head_dim_v)
-    with pytest.raises(Unsupported, match="multiples of 8 up to 128") as refusal:
+    with pytest.raises(Unsupported, match="multiples of 8 up to 256") as refusal:
         place(draw(variant, "forward"), variant, LIMITS)
     assert refusal.value.statement.startswith(f"head_dim {head_dim}")
-
-
-def test_varlen_is_refused_with_what_it_would_overwrite() -> None:
-    variant = analysed(is_varlen=True)
-    with pytest.raises(Unsupported, match="overwrites rows of the next") as refusal:
-        place(draw(variant, "forward"), variant, LIMITS)
-    assert refusal.value.statement == "varlen"

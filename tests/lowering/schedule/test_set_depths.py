@@ -12,7 +12,7 @@ from attnspec.lowering.schedule.set_depths import set_depths
 from tests.lowering.by_hand import analysed
 
 
-@pytest.mark.parametrize(("dims", "slots"), [((128, 128), 3), ((64, 64), 10), ((192, 128), 2)])
+@pytest.mark.parametrize(("dims", "slots"), [((128, 128), 3), ((64, 64), 10), ((192, 128), 2), ((256, 256), 3)])
 def test_stream_gets_what_is_left(dims: tuple[int, int], slots: int) -> None:
     assert set_depths(draw(analysed(*dims), "forward"), LIMITS, "head_dim")["kv"] == slots
 
@@ -25,5 +25,5 @@ def test_refusal_names_bytes_needed_and_there() -> None:
 
 def test_refusal_names_columns_needed_and_there() -> None:
     graph = draw(analysed(256), "forward")
-    with pytest.raises(Unsupported, match="need 768 columns of tensor memory, sm100 has 512"):
+    with pytest.raises(Unsupported, match="need 640 columns of tensor memory, sm100 has 512"):
         place_buffers(graph, {buffer.name: 2 for buffer in graph.buffers}, LIMITS, "head_dim 256")

@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory, unseen
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
@@ -27,23 +27,33 @@ def finish(
     mods: Mods,
     lane: cutlass.Constexpr,
     end: Now,
+    tile: Int32,
+    whole: At,
     at: At,
     has_steps: Boolean,
 ):
     """End of a query tile: O of every row normalised and put in shared memory, its log-sum-exp in global memory.
 
+    tile, whole: the work tile's number and place, at: the query tile's.
     Waits: the row's sum; O complete, if the tile had steps (otherwise O = 0); the output slot empty. Signals: output full; the
     statistics read; O read.
     """
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     before(pipes, "finish", lane, end)
     stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
-    scale, lse = normalise(mods, at, stats.load(), (stats + plan.tile_q).load())
+    row_sum = stats.load()
+    scale, lse = normalise(mods, at, row_sum, (stats + plan.tile_q).load())
     if has_steps:
         before(pipes, "finish", lane, end, once=True)
         column = plan.o_column + lane * plan.o_column_stride
         address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
-        write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+        if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
+            if tile < 0:
+                unseen.show(plan, tiles, mods, whole, at, thread, address)
+        total = write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+        if cutlass.const_expr(mods.hides):  # noqa: SIM102
+            if tile >= 0:
+                unseen.note(tiles, tile, row_sum, total)
         after(pipes, "finish", lane, end, once=True)
     else:
         write_zeros(plan, tiles, pipes, lane, end, thread)
@@ -56,18 +66,20 @@ def finish(
 def scale_in_place(plan: Plan, address: Any, factor: Float32) -> None:
     """O *= factor in tensor memory, for this thread's row; the stores are fenced by whoever signals."""
     for column in range(0, plan.width_v, CHUNK):
-        values = _scaled(address + column, factor)
+        values = _apart(_scaled_pairs(address + column, factor))
         tensor_memory.store(address + column, f32.words(values))
 
 
-def _scaled(address: Any, factor: Float32) -> list[Float32]:
-    """A chunk of this thread's row of O, times `factor`."""
+def _scaled_pairs(address: Any, factor: Float32) -> list[Any]:
+    """A chunk of this thread's row of O, times `factor`, in pairs."""
     values = tensor_memory.load(address, CHUNK)
     tensor_memory.wait_loads()
-    factors, scaled = f32.twice(factor), []
-    for at in range(0, CHUNK, 2):
-        scaled += f32.apart(f32.multiply(f32.pair(values[at], values[at + 1]), factors))
-    return scaled
+    factors = f32.twice(factor)
+    return [f32.multiply(f32.pair(values[at], values[at + 1]), factors) for at in range(0, CHUNK, 2)]
+
+
+def _apart(pairs: list[Any]) -> list[Float32]:
+    return [value for pair in pairs for value in f32.apart(pair)]
 
 
 def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[Float32, Float32]:
@@ -76,16 +88,32 @@ def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[F
     if mods.sink is None:
         is_empty = row_sum == Float32(0.0)
         scale = Float32(cutlass.select_(is_empty, Float32(0.0), Float32(1.0) / row_sum))
-        lse = (peak + cute.math.log2(row_sum)) * LN_2
+        lse = log_sum(row_max, mods.to_log2, row_sum)
         return scale, Float32(cutlass.select_(is_empty, -Float32.inf, lse))
-    sink = mods.sink(at) * LOG2_E
+    own_sink = mods.sink(at)
+    sink = own_sink * LOG2_E
     top = cute.arch.fmax(peak, sink)
     own = cute.math.exp2(peak - top, fastmath=True)
     total = row_sum * own + cute.math.exp2(sink - top, fastmath=True)
     is_empty = top == -Float32.inf
     scale = Float32(cutlass.select_(is_empty, Float32(0.0), own / total))
-    lse = (top + cute.math.log2(total)) * LN_2
-    return scale, Float32(cutlass.select_(is_empty, -Float32.inf, lse))
+    lse = cutlass.select_(peak >= sink, log_sum(row_max, mods.to_log2, total), log_sum(own_sink, LOG2_E, total))
+    return scale, Float32(cutlass.select_(is_empty, -Float32.inf, Float32(lse)))
+
+
+def log_sum(peak: Float32, to_log2: float, total: Float32) -> Float32:
+    """ln(exp(peak) * total), `total` summed relative to the rounded peak * to_log2; to_log2: a multiple of log2(e).
+
+    What that rounding lost is added again: at scores of -65536 it is 2^-8, and the log-sum-exp has finer steps.
+    """
+    factor = Float32(to_log2)
+    lost = _fused(peak, factor, -(peak * factor))
+    return _fused(cute.math.log2(total) - lost, Float32(LN_2), peak * Float32(to_log2 * LN_2))
+
+
+def _fused(left: Float32, right: Float32, addend: Float32) -> Float32:
+    """left * right + addend, rounded once."""
+    return ptx("fma.rn.f32 {$w0}, {$r0}, {$r1}, {$r2};", left, right, addend, returns=[Float32])
 
 
 def _row_addresses(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> list[Any]:
@@ -103,13 +131,20 @@ def _put(plan: Plan, row: list[Any], piece: int, words: list[Int32]) -> None:
     ptx(f"st.shared.v4.b32 [{{$r0}}+{box * plan.box_bytes}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};", row[at], *words)
 
 
-def write_shared(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any, address: Any, scale: Float32) -> None:
-    """The thread's row of O, times `scale`, in the output type."""
+def write_shared(
+    plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any, address: Any, scale: Float32
+) -> Float32:
+    """The thread's row of O, times `scale`, in the output type. Gives a number that is NaN if the row is not finite."""
     row = _row_addresses(plan, tiles, pipes, lane, now, thread)
+    total = f32.twice(0.0)
     for column in range(0, plan.width_v, CHUNK):
-        words = f32.narrow(_scaled(address + column, scale), plan.element)
+        pairs = _scaled_pairs(address + column, scale)
+        total = unseen.has_infinite(pairs, total)
+        words = f32.narrow(_apart(pairs), plan.element)
         for at in range(0, len(words), 4):
             _put(plan, row, (column // 2 + at) // 4, words[at : at + 4])
+    low, high = f32.apart(total)
+    return low + high
 
 
 def write_zeros(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> None:

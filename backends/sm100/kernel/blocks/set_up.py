@@ -7,6 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import tensor_core, tensor_memory
 from attnspec.backends.sm100.kernel.pipes import Pipes, init
 from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.sm100.kernel.work import NUMBER
 from cutlass import Int32
 
 
@@ -19,6 +20,7 @@ def set_up(plan: Plan, pipes: Pipes, shared: Any, starts: Any, warp: Int32, allo
         cute.arch.mbarrier_init_fence()
     if warp == allocator:
         (starts + 1).store(tensor_core.descriptor_start(shared.toint()))
+        (starts + 2).store(Int32(NUMBER))
         tensor_memory.allocate(starts, plan.tensor_columns)
     cute.arch.sync_threads()
 

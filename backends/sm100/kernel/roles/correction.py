@@ -6,7 +6,7 @@ from attnspec.backends.sm100.kernel.blocks import output, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, locate, query_tile, visit
 from cutlass import Boolean, Float32, Int32
 
 
@@ -21,7 +21,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     tensor = tiles.starts.load()
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         trips = visit(plan, at, keys(at)).trips
         for step in cutlass.range(trips, unroll=1):
@@ -35,10 +35,10 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
-            output.finish(plan, tiles, pipes, mods, lane, end, query_tile(plan, work, at, lane), trips > 0)
+            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, query_tile(plan, work, at, lane), trips > 0)
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile)
 
 
 @cute.jit

@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import At, Work, locate, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, At, Work, following, locate, visit
 from cutlass import Int32
 
 
@@ -14,7 +14,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
     keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         now = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
@@ -25,7 +25,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile, stores=True)
 
 
 @cute.jit

@@ -6,7 +6,7 @@ from attnspec.backends.sm100.kernel.blocks import output
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, locate, query_tile, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, locate, query_tile, visit
 from cutlass import Int32
 
 
@@ -15,13 +15,13 @@ def finish(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: the row's sum; O complete; the output slot empty. Signals: output full; O read, so that the next tile may begin."""
     keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         trips = visit(plan, at, keys(at)).trips
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
-            output.finish(plan, tiles, pipes, mods, lane, end, query_tile(plan, work, at, lane), trips > 0)
+            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, query_tile(plan, work, at, lane), trips > 0)
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile)

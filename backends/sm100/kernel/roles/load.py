@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import At, Work, key_tile, locate, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, At, Work, following, key_tile, locate, visit
 from cutlass import Int32
 
 
@@ -19,7 +19,7 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """
     keys, program = mods.keys, plan.programs["load"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         run = visit(plan, at, keys(at))
         trips = run.trips
@@ -30,7 +30,7 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile)
 
 
 def _fetch(plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], at: At, key: Any, now: Now, is_first: bool) -> None:
@@ -44,20 +44,20 @@ def _fetch(plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], at
                 # start where there need be no memory.
                 row = cutlass.min(at.row + step.lane * plan.tile_q, sequence.rows - 1)
                 first = (sequence.row_shift + row, at.h, sequence.row_axis)
-                _copy(plan, tiles.q, pipes, step, first, now, plan.head_dim, plan.q_stride)
+                _copy(plan, tiles.q, pipes, step, first, now, plan.head_dim, plan.q_stride // plan.box_bytes)
         elif step.operation == "load_k":
-            _copy(plan, tiles.k, pipes, step, keys, now, plan.head_dim, plan.kv_stride)
+            _copy(plan, tiles.k, pipes, step, keys, now, plan.head_dim, plan.kv_stride // plan.key_box_bytes)
         else:
-            _copy(plan, tiles.v, pipes, step, keys, now, plan.head_dim_v, plan.kv_stride)
+            _copy(plan, tiles.v, pipes, step, keys, now, plan.head_dim_v, plan.kv_stride // plan.key_box_bytes)
 
 
-def _copy(plan: Plan, box: Box, pipes: Pipes, step: Step, place: tuple[Any, Any, Any], now: Now, width: int, stride: int) -> None:
-    """One tile, a box for each 64 columns; place: coordinates of its first row (row, head, outermost)."""
+def _copy(plan: Plan, box: Box, pipes: Pipes, step: Step, place: tuple[Any, Any, Any], now: Now, width: int, boxes: int) -> None:
+    """One tile, a box for each 64 columns; place: coordinates of its first row (row, head, outermost); boxes: of a copy."""
     pipe = producing(pipes, step.operation, step.lane)
     before(pipes, step.operation, step.lane, now, once=pipe.once)
     full = barrier(pipes, pipe, pipe.full, step.lane, now)
     copy = step.lane if pipe.copies else slot(pipe, now)
-    first = copy * (stride // plan.box_bytes)
+    first = copy * boxes
     row, head, axis = place
     for column in range(-(-width // plan.box_columns)):
         cute.copy(box.atom, box.source[None, row, column, head, axis], box.boxes[None, first + column], tma_bar_ptr=full)

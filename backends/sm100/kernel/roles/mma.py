@@ -4,11 +4,11 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import tensor_core
+from attnspec.backends.sm100.kernel.blocks import tensor_core, unseen
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import Work, locate, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, locate, visit
 from cutlass import Int32
 
 
@@ -21,22 +21,22 @@ def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """
     keys, program = mods.keys, plan.programs["mma"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         trips = visit(plan, at, keys(at)).trips
         if trips > 0:
             _once(pipes, program, 0, Now(steps, visited, full), before)
-            _trip(plan, tiles, pipes, program, (0,), Now(steps, visited, full), Int32(0))
+            _trip(plan, tiles, pipes, mods, tile, program, (0,), Now(steps, visited, full), Int32(0))
             _once(pipes, program, 1, Now(steps, visited, full), before)
             for trip in cutlass.range(1, trips, unroll=1):
-                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip)
+                _trip(plan, tiles, pipes, mods, tile, program, (0, 1), Now(steps + trip, visited, full), trip)
             _once(pipes, program, 0, Now(steps, visited, full), after)
-            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips)
+            _trip(plan, tiles, pipes, mods, tile, program, (1,), Now(steps + trips, visited, full), trips)
             _once(pipes, program, 1, Now(steps, visited, full), after)
         steps += trips
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile)
 
 
 def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: Any) -> None:
@@ -46,8 +46,29 @@ def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: A
             side(pipes, step.operation, step.lane, now, once=True)
 
 
+def _first_product(program: tuple[Step, ...]) -> Step:
+    """The first of a step's products with V."""
+    return min((step for step in program if step.operation != "mma_qk"), key=lambda step: step.stage)
+
+
+@cute.jit
+def _clear_again(plan: Plan, tiles: Tiles, pipes: Pipes, now: Now, tile: Int32):
+    """Where a tile is done a second time: values without what is not finite, from the first use on."""
+    if tile < 0:
+        v = tiles.shared + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride
+        unseen.clear(plan, v, cute.arch.lane_idx())
+
+
 def _trip(
-    plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], stages: tuple[int, ...], now: Now, trip: Int32
+    plan: Plan,
+    tiles: Tiles,
+    pipes: Pipes,
+    mods: Mods,
+    tile: Any,
+    program: tuple[Step, ...],
+    stages: tuple[int, ...],
+    now: Now,
+    trip: Int32,
 ) -> None:
     """One trip through the program; O holds an earlier step of this tile unless an operation's own step is the first."""
     for step in program:
@@ -58,6 +79,8 @@ def _trip(
         if step.operation == "mma_qk":
             _query_key(plan, tiles, pipes, step, own)
         else:
+            if mods.hides and step == _first_product(program):
+                _clear_again(plan, tiles, pipes, own, tile)
             _probability_value(plan, tiles, pipes, step, own, trip > step.stage)
         after(pipes, step.operation, step.lane, own)
 

@@ -9,7 +9,7 @@ from attnspec.backends.sm100.kernel.blocks import softmax_step, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import Work, key_tile, locate, meets, query_tile, visit
+from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, key_tile, locate, meets, query_tile, visit
 from cutlass import Float32, Int32
 
 
@@ -34,7 +34,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     place = _find_place(plan, tiles)
     lane, thread = place.lane, cute.arch.thread_idx()[0] % plan.tile_q
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    while tile < work.count:
+    while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         run = visit(plan, at, keys(at))
         trips = run.trips
@@ -56,11 +56,11 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         _share_row(plan, pipes, place, Now(steps, visited, full), row_max, row_sum)
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = following(plan, tiles, mods, work, tile)
 
 
 def _find_place(plan: Plan, tiles: Tiles) -> _Place:
-    lane = cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
+    lane = 0 if plan.query_tiles == 1 else cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     tensor = tiles.starts.load()
     s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)

@@ -1,0 +1,132 @@
+"""NaN and infinity in a value that some rows of a tile do not see: in the rows that see it, and in no others.
+
+The tensor core multiplies what a row does not see by a probability of 0, and 0 * NaN is NaN. Looking for such values before the
+product would cost every call; a row of O that is not finite although its sum is a number costs nothing to find. So a CTA notes
+the first work tile with such a row, and when it has done all its tiles it does that one and those after it again, with care: what
+is not finite becomes 0 in shared memory before the product, and is added to the rows that see it after. Rows that do not see it
+get the bits that they would have had without it, since 0 times any number is 0.
+"""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
+from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
+from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.sm100.kernel.work import At, key_tile, visit
+from cutlass import Boolean, Float32, Int32, Int64, Uint32
+
+PIECE = 8  # columns of a value: 16 bytes
+WORDS = PIECE // 2
+WARP = 32
+NAN = 0x7FFFFFFF
+INFINITY = 0x7F800000
+
+
+def exponent_bits(plan: Plan) -> int:
+    """Bits of a 16-bit number that are all set where it is NaN or infinite."""
+    return 0x7F80 if plan.is_bf16 else 0x7C00
+
+
+def has_infinite(pairs: list[Any], total: Any) -> Any:
+    """`total`, NaN from the first pair on that holds a value that is not finite."""
+    for pair in pairs:
+        total = f32.multiply_add(pair, f32.twice(0.0), total)
+    return total
+
+
+@cute.jit
+def note(tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
+    """Remember a work tile if `total` is NaN and the row's sum is a number; the first one counts."""
+    if (total != total) & (row_sum == row_sum):
+        ptx("red.shared.min.s32 [{$r0}], {$r1};", (tiles.starts + 2).toint(), tile)
+
+
+@cute.jit
+def clear(plan: Plan, value: Int32, lane: Int32):
+    """0 in the place of what is not finite, in a tile of values in shared memory; by the lanes of one warp."""
+    boxes = -(-plan.head_dim_v // plan.box_columns)
+    for piece in cutlass.range(boxes * plan.key_box_bytes // (WARP * 16), unroll=1):
+        address = value + (piece * WARP + lane) * 16
+        words = ptx("ld.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Uint32] * WORDS)
+        kept = [word & ~_infinite_halves(plan, word) for word in words]
+        ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", address, *kept)
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.sync_warp()
+
+
+def _infinite_halves(plan: Plan, word: Uint32) -> Uint32:
+    """All bits of each half of a word that is not finite."""
+    bits, found = exponent_bits(plan), Uint32(0)
+    for half in (bits, bits << 16):
+        found = found | Uint32(cutlass.select_((word & Uint32(half)) == Uint32(half), Uint32(half // bits * 0xFFFF), Uint32(0)))
+    return found
+
+
+@cute.jit
+def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32, address: Int32):
+    """Add what is not finite to O, in tensor memory, of the rows that see it. whole: place of the work tile, at: of the row's."""
+    keys = mods.keys
+    run = visit(plan, whole, keys(whole))
+    q = cutlass.min(at.q_first + thread, at.q_last)
+    row = mods.row(q, at)
+    for column in cutlass.range(0, plan.head_dim_v, PIECE, unroll=1):
+        o = tensor_memory.load(address + column, PIECE)
+        tensor_memory.wait_loads()
+        o0, o1, o2, o3, o4, o5, o6, o7 = o
+        for step in cutlass.range(run.trips, unroll=1):
+            for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
+                first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
+                mine = cutlass.min(first + cute.arch.lane_idx(), at.kv_end - 1)
+                bad = cute.arch.vote_ballot_sync(_is_infinite(plan, _piece(tiles, at, mine, column)))
+                seen = Uint32(bad) & keys_below(at.kv_end, first) & _seen(mods, q, first, at, row)
+                for key in cutlass.range(WORD, unroll=1):
+                    if (seen >> Uint32(key)) & Uint32(1) != Uint32(0):
+                        words = _piece(tiles, at, first + key, column)
+                        more = [_poison(plan, word, half) for word in words for half in range(2)]
+                        o0, o1, o2, o3 = o0 + more[0], o1 + more[1], o2 + more[2], o3 + more[3]
+                        o4, o5, o6, o7 = o4 + more[4], o5 + more[5], o6 + more[6], o7 + more[7]
+        tensor_memory.store(address + column, f32.words([o0, o1, o2, o3, o4, o5, o6, o7]))
+    tensor_memory.wait_stores()
+
+
+def _seen(mods: Mods, q: Any, first: Any, at: At, row: Any) -> Uint32:
+    """Word of the 32 keys that the row sees: those of the mask whose score is not -inf (of a product q . k of 0)."""
+    seen = Uint32(0xFFFFFFFF) if mods.mask is None else mods.mask(q, first, at, row)
+    if mods.score is None:
+        return seen
+    for key in range(WORD):
+        is_hidden = mods.score(Float32(0.0), q, first + key, at, row) == -Float32.inf
+        seen = seen & Uint32(cutlass.select_(is_hidden, Uint32(0xFFFFFFFF ^ 1 << key), Uint32(0xFFFFFFFF)))
+    return seen
+
+
+def _piece(tiles: Tiles, at: At, key: Any, column: Any) -> tuple[Uint32, ...]:
+    """Eight columns of a value, as words, from global memory."""
+    value, sequence = tiles.value, at.sequence
+    place = (sequence.key_axis_given, sequence.key_given + (key - sequence.kv_first), at.hkv, column)
+    offset: Any = Int64(0)
+    for index, stride in zip(place, value.stride, strict=True):
+        offset = offset + Int64(index) * Int64(stride)
+    text = "ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];"
+    return ptx(text, (value.iterator + offset).toint(), returns=[Uint32] * WORDS)
+
+
+def _is_infinite(plan: Plan, words: tuple[Uint32, ...]) -> Boolean:
+    found = Uint32(0)
+    for word in words:
+        found = found | _infinite_halves(plan, word)
+    return found != Uint32(0)
+
+
+def _poison(plan: Plan, word: Uint32, half: int) -> Float32:
+    """A half of a word as f32 if it is NaN or infinite, else 0."""
+    bits, number = exponent_bits(plan), word >> Uint32(16 * half) & Uint32(0xFFFF)
+    is_finite = (number & Uint32(bits)) != Uint32(bits)
+    is_nan = (number & Uint32(0x7FFF)) != Uint32(bits)
+    signed = Uint32(INFINITY) | (number & Uint32(0x8000)) << Uint32(16)
+    found = cutlass.select_(is_finite, Uint32(0), Uint32(cutlass.select_(is_nan, Uint32(NAN), signed)))
+    return Uint32(found).bitcast(Float32)
