@@ -1,6 +1,7 @@
 # make demo      compile and run a variant
 # make test      lint, then the tests (a few minutes on two cores)
 # make test-all  the slow tests too
+# make test-peers  other people's kernels in the emulator (flash-attn-4; half an hour)
 # make lint      ruff and pyright
 # make clean     remove what these made
 #
@@ -18,7 +19,7 @@ CONSTRAINTS := -c constraints.txt $(if $(NO_GPU),-c constraints-cpu.txt)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 INPUTS := pyproject.toml constraints.txt constraints-cpu.txt
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all test-peers lint clean
 
 demo: $(VENV)/installed
 	@echo "== The variant: $(DEMO)"
@@ -42,7 +43,11 @@ test: lint
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-all: lint
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not peers"
+
+# flash-attn-4 comes by the extra `peers` into the same environment: under the constraints the torch that is there stays.
+test-peers: $(VENV)/installed-for-peers
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m peers tests/peers
 
 lint: $(VENV)/installed-for-tests
 	@$(BIN)/ruff check .
@@ -70,3 +75,8 @@ $(VENV)/installed-for-tests: $(BIN)/python $(INPUTS)
 	@echo "installing attnspec and its tests' tools in $(VENV) (a minute or two the first time)"
 	@$(INSTALL) -e '.[test]'
 	@touch $(VENV)/installed $@
+
+$(VENV)/installed-for-peers: $(VENV)/installed-for-tests
+	@echo "installing the peers in $(VENV)"
+	@$(INSTALL) -e '.[test,peers]'
+	@touch $(VENV)/installed $(VENV)/installed-for-tests $@

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnspec.emulator.cubin import registers_at
 from attnspec.emulator.errors import EmulatorError
 from attnspec.emulator.host_arguments import INT, POINTER, argument_types, cells_of
 
@@ -28,7 +29,8 @@ HANDLE = 0x5EED
 
 @dataclass(frozen=True)
 class Recorded:
-    """One call of cudaLaunchKernelEx. arguments: addresses of the kernel's parameters are read at once, by size."""
+    """One call of cudaLaunchKernelEx. arguments: addresses of the kernel's parameters are read at once, by size. registers: a
+    thread's at the start, if the compiled image tells."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -36,16 +38,18 @@ class Recorded:
     cluster: tuple[int, int, int]
     shared_bytes: int
     arguments: tuple[bytes, ...]
+    registers: int | None
 
 
 @dataclass
 class Recorder:
-    """The recording runtime. sizes: bytes of each parameter, by kernel name."""
+    """The recording runtime. sizes: bytes of each parameter, by kernel name; registers: of a thread."""
 
     sizes: dict[str, tuple[int, ...]]
     launches: list[Recorded] = field(default_factory=list)
     error: BaseException | None = None
     kernels: list[str] = field(default_factory=list)
+    registers: dict[str, int] = field(default_factory=dict)
 
     def symbols(self) -> dict[str, Any]:
         """ctypes callbacks by symbol; they must outlive the engine."""
@@ -81,9 +85,10 @@ class Recorder:
 
         return safe
 
-    def load_library(self, library: int, *_: Any) -> None:
+    def load_library(self, library: int, image: int, *_: Any) -> None:
         """cudaLibraryLoadData"""
         POINTER.from_address(library).value = HANDLE
+        self.registers |= registers_at(image)
 
     def get_kernel(self, kernel: int, library: int, name: int) -> None:
         """cudaLibraryGetKernel: the handle is 1 + the kernel's number."""
@@ -132,7 +137,7 @@ class Recorder:
             raise EmulatorError(f"the host code launches `{name}`, which is not in the compiled PTX")
         pointers = [POINTER.from_address(arguments + 8 * position).value or 0 for position in range(len(self.sizes[name]))]
         values = tuple(ctypes.string_at(at, size) for at, size in zip(pointers, self.sizes[name], strict=True))
-        self.launches.append(Recorded(name, grid, block, cluster, shared, values))
+        self.launches.append(Recorded(name, grid, block, cluster, shared, values, self.registers.get(name)))
 
 
 def require_version() -> None:

@@ -15,6 +15,7 @@ from attnspec.emulator.numerics.approximations import using
 from attnspec.emulator.numerics.modes import NUMERICS, Numerics
 from attnspec.emulator.report import Launched, Report
 from attnspec.emulator.translate.program import Program, programs
+from attnspec.emulator.workers import run_grid
 
 CHECKS = frozenset({"uninitialised", "hazards"})  # what "all" means
 PEDANTIC = frozenset({"tensor-fences", "warp-sync", "wait-ld"})  # what PTX asks for and the hardware does without: only by name
@@ -28,6 +29,7 @@ def launch(
     ptx: str | None = None,
     numerics: str = "fast",
     names: Names = NO_NAMES,
+    workers: int | None = None,
 ) -> Report:
     """Run what `cute.compile` returned, host code and all, on CPU tensors.
 
@@ -35,7 +37,8 @@ def launch(
     left out. seed: of the timing; None is program order. checks: "all", "none" or names of `CHECKS`.
     ptx: another text for the same kernels, to see what a changed one does; None is the function's own. numerics: "fast" sums
     products of matrices by the BLAS; "faithful" sums as the tensor core does, and takes an H200's ex2, lg2, rcp and rsqrt.
-    names: what reports call the kernel's warps, buffers, barriers and lines.
+    names: what reports call the kernel's warps, buffers, barriers and lines. workers: processes that share the clusters, where
+    nothing can order those; None: as many as there are cores, if the grid is worth it.
     """
     from attnspec.emulator.host import ptx_of, record
 
@@ -45,13 +48,13 @@ def launch(
     for call in record(compiled, arguments, sizes):
         program = found[call.kernel]
         raw = pack(program, call.arguments, [])
-        launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw)))
+        launches.append((program, Launch(call.grid, call.block, call.cluster, call.shared_bytes, raw, registers=call.registers)))
     regions = tuple(
         region_of(one, name)
         for position, given in enumerate(arguments)
         for name, one in tensors_of(given, names.argument(position))
     )
-    return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics), names)
+    return run(launches, GlobalMemory(regions), seed, checks_of(checks), numerics_of(numerics), names, workers)
 
 
 def tensors_of(given: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -97,12 +100,13 @@ def run_ptx(
     checks: str | Iterable[str] = "all",
     numerics: str = "fast",
     names: Names = NO_NAMES,
+    workers: int | None = None,
 ) -> Report:
     """Run a kernel of a PTX text.
 
     parameters: one a `.param`, in order: an int or float, bytes, or an array or CPU tensor, whose memory stands for the
     device's and whose address is passed. kernel: its name, if the text has several. block: threads of a CTA, if the kernel
-    has no `.reqntid`. seed: of the timing; None is program order. numerics, names: as of `launch`.
+    has no `.reqntid`. seed: of the timing; None is program order. numerics, names, workers: as of `launch`.
     """
     found = programs(text)
     if kernel is None and len(found) != 1:
@@ -112,7 +116,7 @@ def run_ptx(
     raw = pack(program, parameters, regions)
     threads = program.kernel.threads or three(block or (32,))
     launch = Launch(three(grid), three(block) if block else threads, three(cluster), shared_bytes, raw)
-    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), numerics_of(numerics), names)
+    return run([(program, launch)], GlobalMemory(tuple(regions)), seed, checks_of(checks), numerics_of(numerics), names, workers)
 
 
 def three(numbers: Sequence[int]) -> tuple[int, int, int]:
@@ -162,6 +166,7 @@ def run(
     checks: frozenset[str],
     numerics: Numerics,
     names: Names = NO_NAMES,
+    workers: int | None = None,
 ) -> Report:
     """Grids one after the other; the first with a fault is the last to run."""
     start = time.perf_counter()
@@ -171,7 +176,7 @@ def run(
         machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply, names=names)
         watch(machine)
         with using(numerics.approximations):
-            machine.run()
+            run_grid(machine, workers)
         shape = (launch.grid, launch.cluster, launch.threads, launch.shared_bytes)
         done.append(Launched(program.kernel.name, *shape, counts(machine), lines(machine)))
         faults += machine.faults

@@ -66,10 +66,12 @@ class Cta:
             numbers = np.arange(index * LANES, (index + 1) * LANES)
             special = shared_special | special_of_warp(numbers, machine.launch.block, index)
             self.warps.append(Warp(self, index, machine.program, numbers < threads, special))
-        launched = min(MOST_REGISTERS, SM_REGISTERS // max(1, threads) // 8 * 8)
+        allowed = min(MOST_REGISTERS, SM_REGISTERS // max(1, threads) // 8 * 8)
+        launched = machine.launch.registers
         for warp in self.warps:
-            warp.register_count = launched
-        self.free_registers = SM_REGISTERS - launched * LANES * len(self.warps)
+            warp.register_count = -(-launched // 8) * 8 if launched else allowed
+        # What is released is the pool: a CTA has what it was launched with (FACTS C10).
+        self.free_registers = 0 if launched else SM_REGISTERS - allowed * LANES * len(self.warps)
 
     def mbarrier(self, offset: int) -> Mbarrier:
         """The mbarrier at an offset."""

@@ -1,7 +1,7 @@
 """A grid on the machine: memories, clusters, and the run."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ Three = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch. parameters: the parameter block; shared_bytes: of dynamic shared memory."""
+    """One launch. parameters: the parameter block; shared_bytes: of dynamic shared memory; registers: of a thread at the start,
+    None for all that the number of threads allows."""
 
     grid: Three
     block: Three
@@ -35,6 +36,7 @@ class Launch:
     shared_bytes: int
     parameters: bytes
     processors: int = PROCESSORS
+    registers: int | None = None
 
     @property
     def threads(self) -> int:
@@ -63,23 +65,32 @@ class Machine:
         self.scheduler = Scheduler(self, self.random)
         self.counts = [0] * len(self.program.blocks)
         self.layout = layout_of(self.program.kernel, self.launch.shared_bytes)
-        self.coming = self.clusters()
+        self.coming = iter(self.clusters(range(self.cluster_count)))
         self.live: dict[Cluster, int] = {}
         self.cache: dict[Any, Any] = {}
 
-    def clusters(self) -> Iterator[Cluster]:
-        """All clusters of the grid, x fastest, made when they start."""
+    @property
+    def cluster_count(self) -> int:
+        """Clusters of the grid."""
+        return int(np.prod([grid // step for grid, step in zip(self.launch.grid, self.launch.cluster, strict=True)]))
+
+    def clusters(self, numbers: Iterable[int]) -> Iterator[Cluster]:
+        """Some clusters of the grid, numbered x fastest, made when they start."""
         size = self.launch.cluster
         counts = [grid // step for grid, step in zip(self.launch.grid, size, strict=True)]
-        for number, (z, y, x) in enumerate(np.ndindex(counts[2], counts[1], counts[0])):
+        for number in numbers:
+            z, y, x = np.unravel_index(number, (counts[2], counts[1], counts[0]))
+            x, y, z = int(x), int(y), int(z)
             cluster = Cluster(self, number)
             for rank, (dz, dy, dx) in enumerate(np.ndindex(size[2], size[1], size[0])):
                 place = (x * size[0] + dx, y * size[1] + dy, z * size[2] + dz)
                 cluster.ctas.append(Cta(cluster, place, rank, self.layout))
             yield cluster
 
-    def run(self) -> None:
-        """The whole grid; a fault that ends the run is added to `faults`."""
+    def run(self, numbers: Iterable[int] | None = None) -> None:
+        """The whole grid, or some of its clusters; a fault that ends the run is added to `faults`."""
+        if numbers is not None:
+            self.coming = self.clusters(numbers)
         size = self.launch.cluster[0] * self.launch.cluster[1] * self.launch.cluster[2]
         try:
             with np.errstate(all="ignore"):
@@ -116,13 +127,16 @@ class Machine:
 
     def fault(self, kind: str, message: str, actor: Any, other: Site | None = None, at: int | None = None) -> None:
         """Note a fault of a warp or a task. other: what it is against. at: where it is, if not where the actor stands."""
-        if len(self.faults) >= MOST_FAULTS:
-            return
         if actor is None or kind == "deadlock":
-            self.faults.append(Fault(kind, message, other=other))
+            self.add(Fault(kind, message, other=other))
             return
         here = self.site(actor.whole_name if isinstance(actor, Task) else actor.name, actor.at if at is None else at)
-        self.faults.append(Fault(kind, message, here.line, here.text, here.agent, here.source, other, here.spec))
+        self.add(Fault(kind, message, here.line, here.text, here.agent, here.source, other, here.spec))
+
+    def add(self, fault: Fault) -> None:
+        """Keep a fault, if there are not too many."""
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(fault)
 
     def site(self, agent: str, at: int) -> Site:
         """An instruction as reports tell of it."""

@@ -8,7 +8,7 @@ class Case:
     """A call. lengths: (queries, keys) of each sequence; several mean varlen, packed. heads: of queries, of keys. dims: of Q and
     K, of V. window: keys to the left and to the right of the diagonal, which is that of the last query and the last key.
     splits: of the keys. processors: of the device, fewer than tiles for CTAs with several. pairs: two CTAs may work on one
-    product."""
+    product. spread: of scores; row maxima grow with much, and accumulators are rescaled."""
 
     name: str
     lengths: tuple[tuple[int, int], ...]
@@ -25,6 +25,7 @@ class Case:
     page: int = 0
     processors: int = 148
     pairs: bool = True
+    spread: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +43,7 @@ FORWARD = (
     Case("D 128, 1-CTA", square(256)),
     Case("D 128, 2-CTA", square(512)),
     Case("D 128, 2-CTA, several tiles a cluster", square(512), heads=(2, 1), batch=2, processors=2),
-    Case("D 128, causal", square(384), causal=True),
+    Case("D 128, causal", square(384), causal=True, spread=4),
     Case("D 128, causal, GQA, several tiles a CTA", square(300), heads=(4, 2), causal=True, processors=2),
     Case("D 128, ragged", RAGGED),
     Case("D 128, ragged, causal", RAGGED, causal=True),
@@ -65,7 +66,7 @@ FORWARD = (
     Case("(192, 128)", square(512), dims=(192, 128)),
     Case("(192, 128), causal", square(300), dims=(192, 128), causal=True),
     Case("D 256", square(512), dims=(256, 256)),
-    Case("D 256, ragged, causal", RAGGED, dims=(256, 256), causal=True),
+    Case("D 256, ragged, causal", RAGGED, dims=(256, 256), causal=True, spread=4),
 )
 BACKWARD = (
     Case("D 128, 1-CTA", square(256), pairs=False),

@@ -64,6 +64,7 @@ def emulated(
     """Calls of flash-attn-4 in the block are emulated. pairs: of CTAs are allowed to work on one product."""
     import cutlass.cute as cute
     import cutlass.utils as cutlass_utils
+    from cutlass.cutlass_dsl import CuTeDSL
 
     interface = load()
     compiler = cute.compile
@@ -85,6 +86,7 @@ def emulated(
         mock.patch.object(interface.utils, "_fa_disable_2cta_cuda12", False),
         mock.patch.object(torch.Tensor, "is_cuda", property(lambda tensor: True)),
         mock.patch.object(cute, "compile", compile_),
+        mock.patch.object(CuTeDSL._get_dsl().envar, "arch", f"{architecture}a"),
         mock.patch.object(hardware, "__init__", lambda self, *_, **__: None),
         mock.patch.object(hardware, "get_max_active_clusters", lambda self, size=1, *_, **__: processors // size),
         mock.patch.object(hardware, "get_device_multiprocessor_count", lambda self, *_, **__: processors),
@@ -114,12 +116,14 @@ def load() -> Any:
     import flash_attn.cute.cute_dsl_utils as tensors
     import flash_attn.cute.interface as interface
 
-    if not hasattr(tensors.from_dlpack, "on_device"):
-        original = tensors.from_dlpack
-
-        def from_dlpack(tensor: Any, **named: Any) -> Any:
-            return original(OnDevice(tensor), **named)
-
-        from_dlpack.on_device = True  # pyright: ignore[reportFunctionMemberAccess]
-        tensors.from_dlpack = from_dlpack
+    for module in (tensors, interface.utils):
+        if module.from_dlpack is not from_dlpack:
+            module.from_dlpack = from_dlpack
     return interface
+
+
+def from_dlpack(tensor: Any, **named: Any) -> Any:
+    """cute.runtime.from_dlpack, for a tensor on the device."""
+    from cutlass.cute.runtime import from_dlpack as original
+
+    return original(OnDevice(tensor), **named)

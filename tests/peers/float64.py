@@ -38,9 +38,8 @@ def draw(case: Case, seed: int = 0) -> Drawn:
 
     (heads, groups), (dim, dim_v) = case.heads, case.dims
     sink = normal(heads) if case.sink else None
-    return Drawn(
-        normal(queries, heads, dim), normal(keys, groups, dim), normal(keys, groups, dim_v), sink, normal(queries, heads, dim_v)
-    )
+    q, k, v = normal(queries, heads, dim), normal(keys, groups, dim), normal(keys, groups, dim_v)
+    return Drawn(q * case.spread, k, v, sink, normal(queries, heads, dim_v))
 
 
 def visible(case: Case, queries: int, keys: int) -> Tensor:
