@@ -10,7 +10,7 @@ from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, tensor_memory
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, visit
-from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy, touches
+from attnspec.backends.sm100.kernel.work import Work, again, key_tile, own_copy, touches
 from cutlass import Int32
 
 
@@ -98,14 +98,19 @@ def _step(
     after(pipes, "load_s", None, now)
     before(pipes, "exp", None, now)
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
-    p, slopes = gradient_step.probabilities(mods, s, gradient_step.load_rows(rows, plan.half), element, is_partial)
-    tensor_memory.store(place.p, f32.narrow(p, plan.element))
+    kept: list[Any] = []
+    # A chunk of P at a time, half a chunk where more than that is alive at once: a share of a learned tensor, S beside P.
+    count = gradient_step.CHUNK // 2 if mods.learned else gradient_step.CHUNK
+    for first in range(0, plan.half, count):
+        minus_lse = gradient_step.load_rows(rows + first * 4, count)
+        own = element.moved(first)
+        p, slopes = gradient_step.probabilities(mods, s[first : first + count], minus_lse, own, is_partial)
+        tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
+        kept += map(again, s[first : first + count]) if mods.remakes else gradient_step.weighted(p, slopes)
     after(pipes, "exp", None, now)
-    kept = s if mods.remakes else gradient_step.weighted(p, slopes)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []
     carried = learned_gradient.no_sums(mods)
-    count = gradient_step.CHUNK // 2 if mods.remakes else gradient_step.CHUNK  # S and P of a chunk are alive at once
     for first in range(0, plan.half, count):
         own = element.moved(first)
         weights = kept[first : first + count]
