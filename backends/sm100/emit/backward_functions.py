@@ -1,11 +1,11 @@
 """The variant's own functions for the backward: score with its slope, mask by query, scale, queries that a key tile meets."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attnspec.backends.expression import write_values
 from attnspec.backends.sm100.emit.dialect import attribute_names, dialect_of
-from attnspec.backends.sm100.emit.functions import LOG2_E, SCORE, is_folded, write_function, write_ranges
+from attnspec.backends.sm100.emit.functions import LOG2_E, SCORE, is_folded, reads_memory, write_function, write_ranges
 from attnspec.backends.sm100.emit.mask import solved_for, write_query_mask
 from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
@@ -14,6 +14,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.language.expr import Expr, Number, names
 
 ONE = Number(1.0, "float")
+ONE_BY_ONE = ("distance", "element", "scattered")  # addresses at which every element has an address of its own to compute
 FIXED = "kv"  # the position that all elements of a thread share
 
 
@@ -36,7 +37,10 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
         write_query_mask(source, spec, rest[2])
     _write_learned(source, analysed, rest[plain:])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
-    _write_mods(source, analysed)
+    score_reads = reads_memory(rest[:1])
+    mask_reads = spec.mask is not None and reads_memory([rest[2]])
+    in_loop = any(found.address in ONE_BY_ONE for found in derivative.learned) or reads_memory(rest[plain:])
+    _write_mods(source, analysed, {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop})
 
 
 def remakes_probabilities(analysed: Analysed) -> bool:
@@ -71,7 +75,7 @@ def _write_score(source: Source, analysed: Analysed, score: Expr, slope: Expr) -
         source.line(f"return {', '.join(texts if len(texts) == 2 else [*texts, 'None'])}")
 
 
-def _write_mods(source: Source, analysed: Analysed) -> None:
+def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -> None:
     spec = analysed.spec
     folded = is_folded(spec)
     factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else math.log2(math.e)
@@ -92,4 +96,6 @@ def _write_mods(source: Source, analysed: Analysed) -> None:
                 source.line(f"LearnedRead({place}),")
         source.line("),")
         source.line(f"remakes={remakes_probabilities(analysed)},")
+        for name, flag in flags.items():
+            source.line(f"{name}={flag},")
     source.line(")")

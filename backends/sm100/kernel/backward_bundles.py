@@ -55,6 +55,8 @@ class BackwardMods:
     is_folded: nothing comes between q . k and the exponential but that factor.
     learned: reads of learned tensors in the score. remakes: P is made twice from S, since S itself is needed with dP: where a
     share of a learned tensor is wanted and the slope is not 1, or that share needs the score.
+    score_reads, mask_reads: whether an element of the score, of the mask, needs a load. gathers_in_loop: so many instructions go
+    to an element's share of a learned tensor that shares are taken a few at a time.
     """
 
     queries: Callable[..., Any]
@@ -67,3 +69,6 @@ class BackwardMods:
     is_folded: bool
     learned: tuple[LearnedRead, ...] = ()
     remakes: bool = False
+    score_reads: bool = False
+    mask_reads: bool = False
+    gathers_in_loop: bool = False

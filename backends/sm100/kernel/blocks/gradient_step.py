@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass
+import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
@@ -17,6 +18,7 @@ from attnspec.backends.sm100.kernel.query_walk import KeyAt
 from cutlass import Float32, Int32, Uint32
 
 CHUNK = WORD  # columns a tensor memory instruction moves
+LOOP_CHUNK = 16  # columns at hand at a time where elements load something of their own
 Column = list[Float32]
 
 
@@ -29,9 +31,10 @@ class Element:
     at: KeyAt
     key: Any
 
-    def moved(self, queries: int) -> "Element":
-        """The same key, some queries on."""
-        return Element(self.kv, self.first_query + queries, self.at, self.key)
+
+def moved(element: Element, queries: Any) -> Element:
+    """The same key, some queries on."""
+    return Element(element.kv, element.first_query + queries, element.at, element.key)
 
 
 def load_column(address: Any, count: int) -> Column:
@@ -84,19 +87,34 @@ def masked(mods: BackwardMods, s: Column, element: Element) -> Column:
     return found
 
 
-def probabilities(
-    mods: BackwardMods, s: Column, minus_lse: Column, element: Element, is_partial: bool
-) -> tuple[Column, Column | None]:
-    """exp2 of the finished scores less the rows' log-sum-exp (log2 units), and the slopes of the scores (None: all 1)."""
+@cute.jit
+def rewrite(plan: BackwardPlan, mods: BackwardMods, address: Int32, element: Element, is_partial: cutlass.Constexpr):
+    """Finish the scores in tensor memory, a chunk at a time.
+
+    Where an element needs a load of its own: with all of a thread's part at hand the compiler starts all its loads at once, and
+    spills.
+    """
+    for first in cutlass.range(0, plan.half, LOOP_CHUNK, unroll=1):
+        own = moved(element, first)
+        s, _ = finished(mods, load_column(address + first, LOOP_CHUNK), own, is_partial)
+        tensor_memory.store(address + first, f32.words(s))
+    tensor_memory.wait_stores()
+
+
+def finished(mods: BackwardMods, s: Column, element: Element, is_partial: bool) -> tuple[Column, Column | None]:
+    """Scores, scaled, scored and masked, and their slopes (None: all 1)."""
     s, slopes = scored(mods, s, element)
-    if is_partial:
-        s = masked(mods, s, element)
+    return (masked(mods, s, element) if is_partial else s), slopes
+
+
+def probabilities(mods: BackwardMods, s: Column, minus_lse: Column) -> Column:
+    """exp2 of the finished scores less the rows' log-sum-exp (log2 units)."""
     factor, found = f32.twice(mods.to_log2), []
     for index in range(0, len(s), 2):
         shift = f32.pair(minus_lse[index], minus_lse[index + 1])
         low, high = f32.apart(f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift))
         found += [f32.exp2(low), f32.exp2(high)]
-    return found, slopes
+    return found
 
 
 def weighted(values: Column, slopes: Column | None) -> Column:

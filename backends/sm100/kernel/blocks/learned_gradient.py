@@ -14,6 +14,8 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.blocks import gradient_step, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import place
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from cutlass import Float32, Int32
@@ -24,8 +26,8 @@ Shares = list[Float32]
 
 
 def running_sums(mods: BackwardMods) -> Any:
-    """A register for each read whose address stays the same, at 0; None without such reads."""
-    count = sum(read.address in IN_REGISTERS for read in mods.learned)
+    """A register for each read that gathers in one, at 0; None without such reads."""
+    count = len(_gathering(mods))
     if not count:
         return None
     sums = cute.make_rmem_tensor(count, Float32)
@@ -34,51 +36,57 @@ def running_sums(mods: BackwardMods) -> Any:
     return sums
 
 
-def gather(
-    tiles: BackwardTiles, mods: BackwardMods, sums: Any, carried: Shares, ds: Shares, s: Shares | None, element: Any
-) -> Shares:
+def _gathering(mods: BackwardMods) -> list[LearnedRead]:
+    """Reads whose shares meet in a register: over all steps of a head, or on a diagonal of a step."""
+    return [read for read in mods.learned if read.address in (*IN_REGISTERS, "distance")]
+
+
+def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Shares, s: Shares | None, element: Any) -> None:
     """Take in d(score) of a chunk of queries. s: scores before the score statements, where a partial derivative names them.
 
-    carried: of each read by distance the sums under way, which go on to the next chunk.
+    What a read by distance has under way goes on to the next chunk.
     """
-    following: Shares = []
     used = 0
     for read in mods.learned:
         shares = _shares(read, ds, s, element)
         if read.address in IN_REGISTERS:
             sums[used] = sums[used] + _total(shares)
-            used += 1
+        elif read.address == "distance":
+            sums[used] = _walk_diagonals(tiles, read, shares, sums[used], element)
         elif read.address == "row":
             _add_rows(tiles, read, shares, element)
-        elif read.address == "distance":
-            following.append(_walk_diagonals(tiles, read, shares, carried[len(following)], element))
         else:
             for index, share in enumerate(shares):
                 _add(tiles, read, element.first_query + index, element, share)
-    return following
+        used += read.address in (*IN_REGISTERS, "distance")
 
 
-def no_sums(mods: BackwardMods) -> Shares:
-    """Nothing carried yet."""
-    return [Float32(0.0) for read in mods.learned if read.address == "distance"]
+@cute.jit
+def gather_in_loop(
+    plan: BackwardPlan, tiles: BackwardTiles, mods: BackwardMods, sums: Any, address: Int32, element: gradient_step.Element
+):
+    """Take in d(score) of a step from tensor memory, a chunk at a time: with all at hand, its addresses and loads would spill."""
+    tensor_memory.wait_stores()
+    for first in cutlass.range(0, plan.half, gradient_step.LOOP_CHUNK, unroll=1):
+        ds = gradient_step.load_column(address + first, gradient_step.LOOP_CHUNK)
+        gather(tiles, mods, sums, ds, None, gradient_step.moved(element, first))
 
 
-def end_diagonals(tiles: BackwardTiles, mods: BackwardMods, carried: Shares, element: Any) -> None:
+def end_diagonals(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Any) -> None:
     """The sums still under way after the last queries of a step: each lane adds its own. element: behind the last query."""
-    reads = [read for read in mods.learned if read.address == "distance"]
-    for read, value in zip(reads, carried, strict=True):
-        _add(tiles, read, element.first_query - 1, element, value)
+    for index, read in enumerate(_gathering(mods)):
+        if read.address == "distance":
+            _add(tiles, read, element.first_query - 1, element, sums[index])
+            sums[index] = Float32(0.0)
 
 
 def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Any) -> None:
     """Add what the registers hold of a head, and set them to 0."""
-    reads = [read for read in mods.learned if read.address in IN_REGISTERS]
-    for index, read in enumerate(reads):
-        value = sums[index]
+    for index, read in enumerate(_gathering(mods)):
         if read.address == "key":
-            _add(tiles, read, Int32(0), element, value)
-        else:
-            with_warp(getattr(tiles.sums, read.name), _indices(read, Int32(0), element), value)
+            _add(tiles, read, Int32(0), element, sums[index])
+        elif read.address in IN_REGISTERS:
+            with_warp(getattr(tiles.sums, read.name), _indices(read, Int32(0), element), sums[index])
         sums[index] = Float32(0.0)
 
 

@@ -94,6 +94,9 @@ def _step(
 ) -> None:
     """One step of the thread's part: S to P, dP to dS. sums: what learned tensors have gathered in registers."""
     before(pipes, "load_s", None, now)
+    rewrites = mods.score_reads or (is_partial and mods.mask_reads)
+    if rewrites:
+        gradient_step.rewrite(plan, mods, place.s, element, is_partial)
     s = gradient_step.load_column(place.s, plan.half)
     after(pipes, "load_s", None, now)
     before(pipes, "exp", None, now)
@@ -102,29 +105,33 @@ def _step(
     # A chunk of P at a time, half a chunk where more than that is alive at once: a share of a learned tensor, S beside P.
     count = gradient_step.CHUNK // 2 if mods.learned else gradient_step.CHUNK
     for first in range(0, plan.half, count):
-        minus_lse = gradient_step.load_rows(rows + first * 4, count)
-        own = element.moved(first)
-        p, slopes = gradient_step.probabilities(mods, s[first : first + count], minus_lse, own, is_partial)
+        part, slopes = s[first : first + count], None
+        if not rewrites:
+            part, slopes = gradient_step.finished(mods, part, gradient_step.moved(element, first), is_partial)
+        p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
         tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
         kept += map(again, s[first : first + count]) if mods.remakes else gradient_step.weighted(p, slopes)
     after(pipes, "exp", None, now)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []
-    carried = learned_gradient.no_sums(mods)
     for first in range(0, plan.half, count):
-        own = element.moved(first)
-        weights = kept[first : first + count]
+        own = gradient_step.moved(element, first)
+        weights, raw, slopes = kept[first : first + count], None, None
         if mods.remakes:
-            minus_lse = gradient_step.load_rows(rows + first * 4, count)
-            weights, slopes = gradient_step.probabilities(mods, weights, minus_lse, own, is_partial)
+            raw = gradient_step.scaled(mods, weights, own)
+            part, slopes = gradient_step.finished(mods, weights, own, is_partial)
+            weights = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
         dp = gradient_step.load_column(place.dp + first, count)
         minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, count)
         found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or not mods.is_folded)
-        raw = gradient_step.scaled(mods, s[first : first + count], own) if mods.remakes else None
-        carried = learned_gradient.gather(tiles, mods, sums, carried, found, raw, own)
-        found = gradient_step.weighted(found, slopes) if mods.remakes else found
-        ds += f32.narrow(found, plan.element)
-    learned_gradient.end_diagonals(tiles, mods, carried, element.moved(plan.half))
+        if mods.gathers_in_loop:
+            tensor_memory.store(place.dp + first, f32.words(found))
+        else:
+            learned_gradient.gather(tiles, mods, sums, found, raw, own)
+        ds += f32.narrow(gradient_step.weighted(found, slopes), plan.element)
+    if mods.gathers_in_loop:
+        learned_gradient.gather_in_loop(plan, tiles, mods, sums, place.dp, element)
+    learned_gradient.end_diagonals(tiles, mods, sums, gradient_step.moved(element, plan.half))
     after(pipes, "load_dp", None, now)
     before(pipes, "ds", None, now)
     tensor_memory.store(place.ds, ds)
