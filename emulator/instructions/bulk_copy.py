@@ -1,4 +1,5 @@
-"""TMA: bulk copies of boxes and of plain bytes, loads and stores and reductions. PTX ISA 9.7.9.25, 9.7.9.27; FACTS C9."""
+"""Bulk copies of plain bytes, loads and stores and reductions, and the groups that bulk stores form. PTX ISA 9.7.9.25; FACTS C9.
+Boxes of tensors are in box_copy.py."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -7,17 +8,15 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.memory import read
-from attnspec.emulator.instructions.rule import Act, Control, Rows, Rule, address_type, first_active, only, unsupported
+from attnspec.emulator.instructions.rule import Act, Control, Rule, address_type, first_active, only, unsupported
 from attnspec.emulator.machine.address import shared_place
 from attnspec.emulator.machine.tasks import Task
-from attnspec.emulator.machine.tensor_map import TensorMap, box_places, decode, load_box, needed_chunks, store_box
 from attnspec.emulator.numerics.reductions import combine
-from attnspec.emulator.ptx.operands import Address, Immediate, Instruction, Vector
+from attnspec.emulator.ptx.operands import Immediate, Instruction
 
 WORDS = (
-    "async", "bulk", "tensor", "tile", "reduce", "commit_group", "wait_group", "read", "bulk_group", "global", "shared::cta",
-    "shared::cluster", "mbarrier::complete_tx::bytes", "multicast::cluster", "cta_group::1", "cta_group::2", "L2::cache_hint",
+    "async", "bulk", "reduce", "commit_group", "wait_group", "read", "bulk_group", "global", "shared::cta", "shared::cluster",
+    "mbarrier::complete_tx::bytes", "multicast::cluster", "L2::cache_hint",
 )  # fmt: skip
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 PLAIN_FORMATS = ("f32", "f64", "u32", "s32", "u64", "s64", "b32", "b64", "f16", "bf16")
@@ -34,12 +33,14 @@ def uniform(warp: Any, mask: Any, *arrays: Any) -> list[int]:
     return [int(array[lane]) for array in arrays]
 
 
-def copy(instruction: Instruction) -> Rule:
-    """cp.async.bulk and cp.reduce.async.bulk, with or without .tensor"""
+def copy(instruction: Instruction) -> Rule | None:
+    """cp.async.bulk and cp.reduce.async.bulk without .tensor"""
     words = instruction.parts
     if "prefetch" in words:
         return Control("nothing")
-    only(instruction, *WORDS, *REDUCTIONS, *PLAIN_FORMATS, "noftz", *(f"{rank}d" for rank in range(1, 6)))
+    if "tensor" in words:
+        return None
+    only(instruction, *WORDS, *REDUCTIONS, *PLAIN_FORMATS, "noftz")
     if "commit_group" in words:
         return Act(commit_group)
     if "wait_group" in words:
@@ -51,33 +52,9 @@ def copy(instruction: Instruction) -> Rule:
     if words[1] == "reduce" and reduction is None:
         raise unsupported(instruction, "this reduction")
     places = [word.split("::")[0] for word in words if word.split("::")[0] in ("shared", "global")]
-    if "tensor" in words:
-        return load_tensor(instruction) if places[0] == "shared" else store_tensor(instruction, reduction)
     if places == ["global", "shared"]:
         return store_plain(instruction, reduction)
     return load_plain(instruction, places[1], reduction)
-
-
-def coordinates_of(instruction: Instruction, operand: Any) -> Rows:
-    """The coordinates inside [map, {...}]."""
-    if not isinstance(operand, Address) or len(operand.parts) != 1 or not isinstance(operand.parts[0], Vector):
-        raise unsupported(instruction, "wanted [map, {coordinates}]")
-    return Rows(operand.parts[0].items)
-
-
-def load_tensor(instruction: Instruction) -> Rule:
-    """cp.async.bulk.tensor to shared: [to], [map, {coordinates}], [mbarrier] [, mask] [, hint]"""
-    target, source, barrier, *rest = instruction.operands
-    multicast = "multicast::cluster" in instruction.parts
-    reads = [
-        (target, address_type(instruction, target)),
-        (source, "u64"),
-        (coordinates_of(instruction, source), "s32"),
-        (barrier, address_type(instruction, barrier)),
-    ]
-    if multicast:
-        reads.append((rest[0], "u16"))
-    return Act(start_load, tuple(reads), unit="tma.load")
 
 
 @dataclass(frozen=True)
@@ -88,40 +65,16 @@ class Delivery:
     barriers: tuple[tuple[Any, int], ...]
 
 
-def delivery(warp: Any, target: int, barrier: int, mask: int | None) -> Delivery:
-    """The destinations of a load; with a mask, the same offsets in every CTA of it."""
+def delivery(warp: Any, target: int, barrier: int, mask: int | None, pairs: bool = False) -> Delivery:
+    """The destinations of a load; with a mask, the same offsets in every CTA of it. pairs: the mbarrier that hears is in the CTA
+    of the destination's pair that is even or odd as the one named is (PTX ISA, .cta_group::2)."""
     place, heard = shared_place(warp, target), shared_place(warp, barrier)
     if mask is None:
         return Delivery((place,), (heard,))
-    ctas = [warp.cta.cluster.cta(rank) for rank in range(16) if mask >> rank & 1]
-    return Delivery(tuple((cta, place[1]) for cta in ctas), tuple((cta, heard[1]) for cta in ctas))
-
-
-def map_at(warp: Any, address: int) -> TensorMap:
-    """The descriptor at a generic address."""
-    if address % 64:
-        raise KernelFault("misaligned", f"a TMA descriptor at {address:#x}: wanted a multiple of 64")
-    return decode(read(warp, "generic", np.array([address], np.uint64), 1, 64)[:, 0].tobytes())
-
-
-def start_load(warp: Any, mask: Any, target: Any, source: Any, coordinates: Any, barrier: Any, ctas: Any = None) -> None:
-    """Issue a box load: the box arrives, then its bytes are counted."""
-    to, at, signal, *place = uniform(warp, mask, target, source, barrier, *coordinates)
-    cast = None if ctas is None else uniform(warp, mask, ctas)[0]
-    map = map_at(warp, at)
-    require_rank(map, place)
-    where = delivery(warp, to, signal, cast)
-    corner = tuple(place)
-    for _, offset in where.places:
-        if offset % 128:
-            raise KernelFault("misaligned", f"a TMA box goes to shared offset +{offset - 1024}: wanted a multiple of 128")
-
-    def move(task: Task) -> None:
-        chunks = load_box(warp.machine.memory, map, corner)
-        for cta, offset in where.places:
-            cta.shared.scatter(task, box_places(offset, map.box_bytes, map.row_bytes, map.swizzle), chunks)
-
-    issue(warp, f"TMA load of box {corner}", [move, partial(signal_bytes, where=where, count=map.moved_bytes)])
+    cluster = warp.cta.cluster
+    ranks = [rank for rank in range(16) if mask >> rank & 1]
+    told = [(rank & ~1) | (heard[0].rank & 1) if pairs else rank for rank in ranks]
+    return Delivery(tuple((cluster.cta(rank), place[1]) for rank in ranks), tuple((cluster.cta(rank), heard[1]) for rank in told))
 
 
 def signal_bytes(task: Task, where: Delivery, count: int) -> None:
@@ -129,12 +82,6 @@ def signal_bytes(task: Task, where: Delivery, count: int) -> None:
     for cta, offset in where.barriers:
         cta.shared.require_alive(task)
         cta.mbarrier(offset).complete(task, count)
-
-
-def require_rank(map: TensorMap, place: list[int]) -> None:
-    """As many coordinates as the descriptor has dimensions."""
-    if len(place) != len(map.sizes):
-        raise KernelFault("tensor-map", f"{len(place)} coordinates for a descriptor of rank {len(map.sizes)}")
 
 
 def issue(warp: Any, name: str, steps: list[Any], group: bool = False) -> None:
@@ -145,34 +92,6 @@ def issue(warp: Any, name: str, steps: list[Any], group: bool = False) -> None:
     if group:
         warp.bulk_open.append(task)
     warp.machine.tasks.issue(task)
-
-
-def store_tensor(instruction: Instruction, reduction: str | None) -> Rule:
-    """cp.async.bulk.tensor to global: [map, {coordinates}], [from] [, hint]"""
-    target, source, *_ = instruction.operands
-    reads = ((target, "u64"), (coordinates_of(instruction, target), "s32"), (source, address_type(instruction, source)))
-    return Act(partial(start_store, reduction=reduction), reads, unit="tma.store")
-
-
-def start_store(warp: Any, mask: Any, target: Any, coordinates: Any, source: Any, reduction: str | None) -> None:
-    """Issue a box store: the box is read, later written."""
-    at, start, *place = uniform(warp, mask, target, source, *coordinates)
-    map = map_at(warp, at)
-    require_rank(map, place)
-    corner = tuple(place)
-    cta, offset = shared_place(warp, start)
-    if offset % 128:
-        raise KernelFault("misaligned", f"a TMA box comes from shared offset +{offset - 1024}: wanted a multiple of 128")
-    held: list[Any] = []
-
-    def take(task: Task) -> None:
-        places = box_places(offset, map.box_bytes, map.row_bytes, map.swizzle)
-        held.append(cta.shared.gather(task, places, needed_chunks(map, corner)))
-
-    def put(task: Task) -> None:
-        store_box(warp.machine.memory, map, corner, held[0], reduction)
-
-    issue(warp, f"TMA store of box {corner}", [take, put], group=True)
 
 
 def load_plain(instruction: Instruction, origin: str, reduction: str | None) -> Rule:

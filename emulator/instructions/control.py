@@ -187,7 +187,9 @@ def set_registers(warp: Any, mask: Any, count: int, up: bool) -> Any:
 def fence(instruction: Instruction) -> Rule:
     """fence, membar and fence.proxy: orderings, heard by the observer."""
     words = instruction.parts
-    kind = "proxy" if len(words) > 1 and words[1] == "proxy" else "mbarrier_init" if "mbarrier_init" in words else "memory"
+    kind = "mbarrier_init" if "mbarrier_init" in words else "memory"
+    if "proxy" in words[1:2] and not any(word.startswith("tensormap") for word in words):
+        kind = "proxy"
     return Act(partial(tell_fence, kind=kind))
 
 

@@ -5,6 +5,7 @@ from attnspec.emulator.ptx.operands import Instruction
 
 EIGHT = ("e4m3", "e5m2")
 SMALL = ("e2m1", "e2m3", "e3m2")
+SCALE = "ue8m0x2"
 HALVES = ("f16", "bf16")
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
@@ -18,6 +19,8 @@ def convert(instruction: Instruction) -> Pure | None:
     target, *reads = instruction.operands
     mode = next((word for word in words if word in ROUNDINGS), "rn")
     options = tuple(word for word in words if word in ("relu", "satfinite"))
+    if SCALE in (to, source):
+        return scale(instruction, to, source)
     if to.removesuffix("x2") in (*EIGHT, *SMALL) and to.endswith("x2"):
         return to_pair(instruction, to[:-2], source, options)
     if source.removesuffix("x2") in (*EIGHT, *SMALL) and source.endswith("x2"):
@@ -41,6 +44,22 @@ def convert(instruction: Instruction) -> Pure | None:
         code = f"N.one({{0}}, {source!r}, {to!r}, {mode!r}, {options!r})"
         return Pure(code, ((reads[0], width),), ((target, "u16"),))
     return None
+
+
+def scale(instruction: Instruction, to: str, source: str) -> Pure:
+    """cvt.{rz,rp}[.satfinite].ue8m0x2.{f32,bf16x2} and cvt.rn.bf16x2.ue8m0x2: powers of two in 8 bits (PTX ISA 9.7.9.22)."""
+    target, *reads = instruction.operands
+    mode = "rp" if "rp" in instruction.parts else "rz"
+    if to == SCALE and source == "f32" and len(reads) == 2:
+        only(instruction, "rz", "rp", "satfinite", to, source)
+        return Pure(f"N.pair_of_scales({{0}}, {{1}}, {mode!r})", ((reads[0], "f32"), (reads[1], "f32")), ((target, "u16"),))
+    if to == SCALE and source == "bf16x2":
+        only(instruction, "rz", "rp", "satfinite", to, source)
+        return Pure(f"N.scales_of_pair({{0}}, {mode!r})", ((reads[0], "u32"),), ((target, "u16"),))
+    if source == SCALE and to == "bf16x2":
+        only(instruction, "rn", to, source)
+        return Pure("N.pair_to_bf16({0})", ((reads[0], "u16"),), ((target, "u32"),))
+    raise unsupported(instruction, "this pair of types")
 
 
 def to_pair(instruction: Instruction, to: str, source: str, options: tuple[str, ...]) -> Pure:

@@ -82,23 +82,29 @@ def reduce(instruction: Instruction) -> Rule:
     words = instruction.parts
     operation, kind = words[2], words[-1]
     kind = {"b32": "u32"}.get(kind, kind)
-    only(instruction, "sync", operation, words[-1])
+    modifiers = ("abs", "NaN") if kind == "f32" and operation in ("min", "max") else ()
+    only(instruction, "sync", operation, words[-1], *modifiers)
     if operation not in REDUCTIONS:
         raise unsupported(instruction, "this reduction")
-    return Act(partial(reduce_lanes, operation=operation), ((value, kind), (members, "u32")), ((target, kind),))
+    name = f"{operation}.NaN" if "NaN" in words else operation
+    return Act(
+        partial(reduce_lanes, operation=name, magnitude="abs" in words), ((value, kind), (members, "u32")), ((target, kind),)
+    )
 
 
 REDUCTIONS: dict[str, Any] = {
     "add": np.add, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "min.NaN": np.minimum, "max.NaN": np.maximum,
 }  # fmt: skip
 
 
-def reduce_lanes(warp: Any, mask: Any, value: Any, members: Any, operation: str) -> Any:
-    """The reduction of the members."""
+def reduce_lanes(warp: Any, mask: Any, value: Any, members: Any, operation: str, magnitude: bool) -> Any:
+    """The reduction of the members, or of their magnitudes."""
     wanted = int(members[first_active(mask)])
     require_convergent(warp, mask, wanted, "redux.sync")
     lanes = (warp.lanes if mask is None else mask) & (wanted >> LANE & 1 == 1)
-    return np.full(LANES, REDUCTIONS[operation].reduce(value[lanes], dtype=value.dtype), value.dtype)
+    given = np.abs(value[lanes]) if magnitude else value[lanes]
+    return np.full(LANES, REDUCTIONS[operation].reduce(given, dtype=value.dtype), value.dtype)
 
 
 def match(instruction: Instruction) -> Rule:

@@ -23,7 +23,7 @@ SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
 class TensorMap:
     """Innermost dimension first. strides: bytes, of each dimension; swizzle: 0 none, 1 32 B, 2 64 B, 3 128 B, 4 128 B by atoms
     of 32 B. nan: what lies outside the tensor is read as NaN, not as 0. narrow: of a format of 4 or 6 bits, of NARROW; sizes and
-    box then count units, coordinates elements."""
+    box then count units, coordinates elements. steps: from one element of a box to the next, () if all are 1; box counts them."""
 
     address: int
     format: int
@@ -34,6 +34,7 @@ class TensorMap:
     swizzle: int
     nan: bool = False
     narrow: tuple[int, int, int] = (1, 1, 1)
+    steps: tuple[int, ...] = ()
 
     @property
     def box_bytes(self) -> int:
@@ -75,8 +76,11 @@ def decode(raw: bytes) -> TensorMap:
     strides = tuple((lower | upper << 32) << 4 for lower, upper in zip(low, high, strict=True))
     sizes = (words[4] & 0xFFFFFFFF, words[4] >> 32, words[5] & 0xFFFFFFFF, words[5] >> 32, words[6] & 0xFFFFFFFF)
     box = (words[6] >> 56, *(words[7] >> 8 * axis & 255 for axis in range(4)))
-    if words[6] >> 32 & 0xFFFFFF:
-        raise KernelFault("tensor-map", "TMA element strides other than 1 are not modelled")
+    if words[1] >> 11 & 3:
+        raise KernelFault("tensor-map", "interleaved TMA layouts are not modelled")
+    # The innermost dimension has none (cuTensorMapEncodeTiled); a box holds every so many-th element of what it spans.
+    steps = (1, *((words[6] >> 32 + 3 * axis & 7) + 1 for axis in range(1, 5)))
+    box = tuple(-(-(size + 1) // step) for size, step in zip(box, steps, strict=True))
     narrow = NARROW.get(format, (1, 1, 1))
     atom, swizzle = words[1] >> 19 & 3, words[1] >> 13 & 3
     if atom > 1 or (atom and swizzle != 3):
@@ -87,10 +91,11 @@ def decode(raw: bytes) -> TensorMap:
         element,
         in_units(tuple(size + 1 for size in sizes[:rank]), narrow),
         (element, *strides)[:rank],
-        in_units(tuple(size + 1 for size in box[:rank]), narrow),
+        in_units(box[:rank], narrow),
         4 if atom else swizzle,
         bool(words[1] >> 15 & 1),
         narrow,
+        () if max(steps) == 1 else steps[:rank],
     )
 
 
@@ -111,22 +116,31 @@ class Window:
     inside: tuple[slice, ...]
 
 
+def reach(map: TensorMap, coordinates: tuple[int, ...]) -> tuple[list[int], list[int], tuple[int, ...]]:
+    """Of each dimension the elements [first, last) of a box that are inside the tensor, and the step from one to the next."""
+    steps = map.steps or (1,) * len(coordinates)
+    first = [max(0, -(at // step)) for at, step in zip(coordinates, steps, strict=True)]
+    axes = zip(coordinates, map.box, map.sizes, steps, strict=True)
+    return first, [min(length, -((at - size) // step)) for at, length, size, step in axes], steps
+
+
 def window(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -> Window | None:
     """What a box at signed coordinates covers; None if all of it is outside."""
-    first = [max(0, at) for at in coordinates]
-    last = [min(at + length, size) for at, length, size in zip(coordinates, map.box, map.sizes, strict=True)]
+    first, last, steps = reach(map, coordinates)
     if any(low >= high for low, high in zip(first, last, strict=True)):
         return None
-    start = map.address + sum(at * stride for at, stride in zip(first, map.strides, strict=True))
+    strides = [stride * step for stride, step in zip(map.strides, steps, strict=True)]
+    start = map.address + sum(at * stride for at, stride in zip(coordinates, map.strides, strict=True))
+    start += sum(low * stride for low, stride in zip(first, strides, strict=True))
     counts = [high - low for low, high in zip(first, last, strict=True)]
-    end = start + sum((count - 1) * stride for count, stride in zip(counts, map.strides, strict=True)) + map.element
+    end = start + sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True)) + map.element
     region = memory.region(start, end)
     offset = start - region.base
     base = region.units[1][offset : end - region.base].view(f"u{map.element}") if not (end - start) % map.element else None
     if base is None:
         raise KernelFault("misaligned", f"a TMA box at {start:#x} with elements of {map.element} bytes")
-    view = np.lib.stride_tricks.as_strided(base, tuple(counts[::-1]), tuple(map.strides[::-1]))
-    inside = tuple(slice(low - at, high - at) for low, high, at in zip(first[::-1], last[::-1], coordinates[::-1], strict=True))
+    view = np.lib.stride_tricks.as_strided(base, tuple(counts[::-1]), tuple(strides[::-1]))
+    inside = tuple(slice(low, high) for low, high in zip(first[::-1], last[::-1], strict=True))
     return Window(view, inside)
 
 
@@ -157,11 +171,11 @@ def load_box(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...])
 
 def needed_chunks(map: TensorMap, coordinates: tuple[int, ...]) -> Any:
     """Which 16-byte chunks of a box hold an element inside the tensor; None if all do."""
-    axes = list(zip(map.units(coordinates), map.box, map.sizes, strict=True))
-    if all(at >= 0 and at + length <= size for at, length, size in axes):
+    first, last, _ = reach(map, map.units(coordinates))
+    if not any(first) and tuple(last) == map.box:
         return None
     inside = np.zeros(map.box[::-1], np.bool_)
-    inside[tuple(slice(max(0, -at), max(0, min(length, size - at))) for at, length, size in axes[::-1])] = True
+    inside[tuple(slice(low, max(low, high)) for low, high in zip(first[::-1], last[::-1], strict=True))] = True
     return inside.reshape(-1, 16 // map.element).any(1)
 
 

@@ -49,6 +49,38 @@ def pair_to_f16(word: Array, source: str, options: Sequence[str]) -> Array:
     return join16(*(code(value, "f16", "rn", options).astype(U16) for value in values))
 
 
+def scale(x: Array, mode: str) -> Array:
+    """f32 as the exponent of a power of two, u16: towards zero, or up. NaN is 255; what is too large is 254 (PTX ISA says so with
+    .satfinite, which it makes the only choice); zero and what is too small are 0, 2^-127."""
+    bits = x.view(U32)
+    exponent, mantissa = bits >> U32(23) & U32(255), bits & U32(0x7FFFFF)
+    # A subnormal above 2^-127 rounds up to 2^-126.
+    up = (mantissa > np.where(exponent == 0, U32(0x400000), U32(0))) if mode == "rp" else np.zeros(x.shape, np.bool_)
+    result = np.minimum(exponent + up, U32(254))
+    result = np.where(np.signbit(x), U32(0), result)
+    return np.where(np.isnan(x), U32(255), result).astype(U16)
+
+
+def pair_of_scales(high: Array, low: Array, mode: str) -> Array:
+    """Two f32 as two powers of two."""
+    return scale(high, mode) << U16(8) | scale(low, mode)
+
+
+def scales_of_pair(word: Array, mode: str) -> Array:
+    """Two bf16 as two powers of two."""
+    return pair_of_scales((word & U32(0xFFFF0000)).view(np.float32), (word << U32(16)).view(np.float32), mode)
+
+
+def pair_to_bf16(word: Array) -> Array:
+    """Two powers of two as two bf16: 255 is NaN, 0 the subnormal 2^-127."""
+    values = []
+    for shift in (0, 8):
+        exponent = (word >> U16(shift) & U16(255)).astype(U16)
+        value = np.where(exponent == 0, U16(0x40), exponent << U16(7))
+        values.append(np.where(exponent == 255, U16(0x7FFF), value))
+    return join16(*values)
+
+
 def to_tf32(x: Array, mode: str, options: Sequence[str]) -> Array:
     """f32 as tf32, in the upper 19 bits of a word."""
     return code(x, "tf32", mode, options)

@@ -184,3 +184,12 @@ def test_a_register_written_under_a_predicate_keeps_its_old_lanes():
 def test_a_predicated_write_may_be_a_registers_first():
     code = "setp.lt.u32 %p1, %r1, 10; @%p1 mov.b32 %r100, 5; @!%p1 mov.b32 %r100, %r1;"
     assert (lanes(code, np.arange(32, dtype=np.uint32)) == np.where(np.arange(32) < 10, 5, np.arange(32))).all()
+
+
+def test_reductions_of_floats_drop_nan_unless_asked_to_keep_it():
+    x = np.linspace(-5, 4, 32).astype(np.float32)
+    x[7] = np.nan
+    bits = x.view(np.uint32)
+    assert lanes("redux.sync.max.f32 %r100, %r1, -1;", bits).view(np.float32)[0] == 4
+    assert lanes("redux.sync.max.abs.f32 %r100, %r1, -1;", bits).view(np.float32)[0] == 5
+    assert np.isnan(lanes("redux.sync.min.NaN.f32 %r100, %r1, -1;", bits).view(np.float32)).all()

@@ -124,6 +124,42 @@ def test_a_multicast_box_arrives_in_every_cta_of_the_mask(seed):
     assert list(out) == 4 * [255]
 
 
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_a_multicast_of_a_pair_is_counted_by_the_leader_of_each_pair(seed):
+    # PTX ISA, .cta_group::2: the barrier named is an even CTA's, so of each destination's pair the even one hears.
+    array = np.arange(4 * 64, dtype=np.uint16).reshape(4, 64)
+    out = np.zeros(4, np.uint32)
+    body = (
+        """
+    .reg .b16 %h<2>;
+    and.b32 %r10, %r2, 1;
+    setp.eq.b32 %p3, %r10, 0;
+    and.pred %p4, %p1, %p3;
+    @%p4 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 1024;
+    setp.eq.and.b32 %p5, %r2, 0, %p1;
+    @!%p5 bra ISSUED;
+    mov.b16 %h1, 15;
+    add.s32 %r8, %r1, 1024;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2"""
+        + """ [%r8], [%rd1, {0, 0}], [%r1], %h1;
+    ISSUED:
+    @!%p3 bra ODD;
+    """
+        + WAIT
+        + """
+    ODD:
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
+    ld.shared.b32 %r7, [%r1+1028];
+    mul.wide.u32 %rd4, %r5, 4;
+    add.s64 %rd5, %rd3, %rd4;
+    @%p1 st.global.b32 [%rd5], %r7;
+    """
+    )
+    run(body, out, encode(array, (64, 4)), array, cluster=(4,), seed=seed).check()
+    assert (out == 2 | 3 << 16).all()
+
+
 def test_waiting_on_the_peers_barrier_is_told():
     report = run("mbarrier.test_wait.parity.shared.b64 %p2, [%r4], 0;", np.zeros(4, np.uint32))
     assert report.faults[0].kind == "wrong-space"

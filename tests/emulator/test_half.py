@@ -140,3 +140,31 @@ def test_tf32_is_rounded_away_from_zero_at_ties():
 def test_rounding_to_16_bits_towards_zero_drops_bits():
     bits = RNG.integers(0x3F000000, 0x40000000, 32, dtype=np.uint32)
     assert (lanes("cvt.rz.bf16x2.f32 %r100, %r1, %r1;", bits) == (bits >> 16 | bits & 0xFFFF0000)).all()
+
+
+def test_scales_are_exponents_rounded_towards_zero_or_up():
+    x = np.array([1, 1.5, 2, 0.75, 2.0**-127, 1.5 * 2.0**-127, 2.0**-140, 0, 3e38, np.inf, np.nan, 2.0**-126], np.float32)
+    given = np.resize(x, 32).view(np.uint32)
+    down = lanes("cvt.rz.satfinite.ue8m0x2.f32 %h1, %r1, %r2; cvt.u32.u16 %r100, %h1;", given, given[::-1].copy())
+    up = lanes("cvt.rp.satfinite.ue8m0x2.f32 %h1, %r1, %r2; cvt.u32.u16 %r100, %h1;", given, given[::-1].copy())
+    assert (down >> 8)[:12].tolist() == [127, 127, 128, 126, 0, 0, 0, 0, 254, 254, 255, 1]
+    assert (up >> 8)[:12].tolist() == [127, 128, 128, 127, 0, 1, 0, 0, 254, 254, 255, 1]
+    assert ((down & 255) == (down >> 8)[::-1]).all()
+    back = lanes("cvt.u16.u32 %h1, %r1; cvt.rn.bf16x2.ue8m0x2 %r100, %h1;", down)
+    values = ((back & 0xFFFF) << 16).view(np.float32)
+    assert (values[np.array([0, 7, 31])] == 2.0 ** ((down & 255)[np.array([0, 7, 31])].astype(float) - 127)).all()
+
+
+def test_every_code_of_a_narrow_format_converts_to_itself():
+    for name, bits, fraction, bias in (("e2m1", 4, 1, 1), ("e2m3", 6, 3, 1), ("e3m2", 6, 2, 3)):
+        code = np.arange(32, dtype=np.uint32) % (1 << bits)
+        field, low = code >> fraction & (1 << bits - 1 - fraction) - 1, code & (1 << fraction) - 1
+        scale = 2.0 ** (np.maximum(field, 1).astype(float) - bias - fraction)
+        value = scale * (low + np.where(field > 0, 1 << fraction, 0)) * np.where(code >> bits - 1, -1, 1)
+        given = np.where(code >> bits - 1, -np.abs(value), value).astype(np.float32).view(np.uint32)
+        width, register = (16, "%h1") if bits == 6 else (8, "%b1")
+        declared = "" if bits == 6 else ".reg .b8 %b<2>;"
+        out = lanes(
+            f"{declared} cvt.rn.satfinite.{name}x2.f32 {register}, %r1, %r1; cvt.u32.u{width} %r100, {register};", given
+        )
+        assert (out == (code | code << (4 if bits == 4 else 8))).all()

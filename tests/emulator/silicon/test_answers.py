@@ -14,7 +14,7 @@ from attnspec.emulator.numerics import faithful
 from attnspec.emulator.translate.program import programs
 
 from tests.emulator.silicon.maps import maps
-from tests.emulator.silicon.probe import Buffer, Early, Probe, TensorMap
+from tests.emulator.silicon.probe import Buffer, Early, Im2col, Probe, TensorMap
 
 FORMATS = {
     "UINT8": 0, "UINT16": 1, "UINT32": 2, "INT32": 3, "UINT64": 4, "INT64": 5, "FLOAT16": 6, "FLOAT32": 7, "FLOAT32_FTZ": 8,
@@ -31,26 +31,24 @@ def answers(group: str) -> dict[str, np.ndarray]:
 
 
 def answered(group: str) -> list[Probe]:
-    """The probes of a group that have an answer, but for those that the emulator refuses."""
+    """The probes of a group that have an answer: the GPU refused others."""
     probes = importlib.import_module(f"tests.emulator.silicon.{group}").probes()
     known = {name.split("/")[0] for name in answers(group)}
-    return [probe for probe in probes if probe.name in known and not any(strided(one) for one in probe.parameters)]
-
-
-def strided(parameter: Buffer | TensorMap) -> bool:
-    """A tensor map with element strides, which the emulator does not model."""
-    return isinstance(parameter, TensorMap) and any(step != 1 for step in parameter.steps)
+    return [probe for probe in probes if probe.name in known]
 
 
 def encode(tile: TensorMap, address: int) -> tuple[int, ...]:
     """The first 8 words of a descriptor as the driver writes them."""
     more = 5 - len(tile.sizes)
     strides = [*tile.strides, *((more) * [0])]
-    sizes, box = ([one - 1 for one in given] + more * [0] for given in (tile.sizes, tile.box))
+    sizes, box = ([one - 1 for one in given] + (5 - len(given)) * [0] for given in (tile.sizes, tile.box))
     steps = sum(step - 1 << 3 * axis for axis, step in enumerate(tile.steps))
     low, high = [stride >> 4 & 0xFFFFFFFF for stride in strides], [stride >> 36 for stride in strides]
     flags = len(tile.sizes) - 1 << 4 | FORMATS[tile.kind] << 7 | tile.interleave // 16 << 11 | SWIZZLES[tile.swizzle] << 13
     flags |= tile.fill_nan << 15 | tile.kind.startswith("TF") << 16 | tile.promotion << 17
+    last = box[1] | box[2] << 8 | box[3] << 16 | box[4] << 24
+    if isinstance(tile, Im2col):
+        flags, last = flags | 1, corners(tile) | box[1] << 32
     return (
         address - (tile.before if isinstance(tile, Early) else 0),
         flags | low[0] << 32,
@@ -59,8 +57,15 @@ def encode(tile: TensorMap, address: int) -> tuple[int, ...]:
         sizes[0] | sizes[1] << 32,
         sizes[2] | sizes[3] << 32,
         sizes[4] | steps << 32 | box[0] << 56,
-        box[1] | box[2] << 8 | box[3] << 16 | box[4] << 24,
+        last,
     )
+
+
+def corners(tile: Im2col) -> int:
+    """Both corners of an im2col descriptor, in 16 bits each."""
+    bits = {1: 16, 2: 8, 3: 5}[len(tile.lower)]
+    pairs = [(tile.lower, 0), (tile.upper, 16)]
+    return sum((at & (1 << bits) - 1) << shift + bits * axis for corner, shift in pairs for axis, at in enumerate(corner))
 
 
 def run(probe: Probe, seed: int | None) -> dict[str, np.ndarray]:
