@@ -44,7 +44,7 @@ class EmulatedBackward:
         declared = tuple(map(as_argument, call.tensors))
         sums = [torch.zeros(given.shape) for given, is_learned in zip(declared, self.learned, strict=True) if is_learned]
         report = None
-        if results.out.numel() and call.k.numel():
+        if results.out.numel():
             lines = (results.lse.contiguous(), dlse)
             arguments = (call.q, call.k, call.v, results.out, dout, *lines, dq, dk, dv, *self.scratch(call))
             report = launch(self.binary.compiled, *arguments, *declared, *sums, ctas, seed=seed).check()

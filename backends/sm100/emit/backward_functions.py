@@ -36,6 +36,7 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     if spec.mask is not None:
         write_query_mask(source, spec, rest[2])
     _write_learned(source, analysed, rest[plain:])
+    _write_sink(source, analysed)
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     score_reads = reads_memory(rest[:1])
     mask_reads = spec.mask is not None and reads_memory([rest[2]])
@@ -75,6 +76,19 @@ def _write_score(source: Source, analysed: Analysed, score: Expr, slope: Expr) -
         source.line(f"return {', '.join(texts if len(texts) == 2 else [*texts, 'None'])}")
 
 
+def _write_sink(source: Source, analysed: Analysed) -> None:
+    """The sink, and for each of its reads of a learned tensor the derivative by it, and its address."""
+    spec = analysed.spec
+    if spec.sink is None or not analysed.derivative.sink:
+        return
+    write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
+    for number, found in enumerate(analysed.derivative.sink, 1):
+        purpose = f"The sink's derivative by the element of {found.tensor} that is read."
+        write_function(source, spec, f"sink_partial_{number}", "at", purpose, [found.partial])
+        indices = list(found.indices) or [Number(0, "int")]
+        write_function(source, spec, f"sink_indices_{number}", "at", "Which element that is.", indices, is_tuple=True)
+
+
 def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -> None:
     spec = analysed.spec
     folded = is_folded(spec)
@@ -96,6 +110,12 @@ def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -
                 source.line(f"LearnedRead({place}),")
         source.line("),")
         source.line(f"remakes={remakes_probabilities(analysed)},")
+        if analysed.derivative.sink:
+            source.line("sink=sink_score,")
+            with source.block("sinks=("):
+                for number, found in enumerate(analysed.derivative.sink, 1):
+                    source.line(f"SinkRead({attributes[found.tensor]!r}, sink_partial_{number}, sink_indices_{number}),")
+            source.line("),")
         for name, flag in flags.items():
             source.line(f"{name}={flag},")
     source.line(")")

@@ -13,7 +13,7 @@ FEW = ("k", "v")  # buffers of one copy
 
 def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec) -> None:
     """`prepare_kernel`, `backward_kernel`, `convert_kernel` and `backward`."""
-    _write_prepare(source)
+    _write_prepare(source, spec)
     _write_device(source, schedule, spec)
     _write_convert(source, spec)
     _write_host(source, spec)
@@ -37,13 +37,16 @@ def sum_names(spec: Spec) -> list[str]:
     return [f"d_{names[tensor.name]}" for tensor in spec.learned]
 
 
-def _write_prepare(source: Source) -> None:
+def _write_prepare(source: Source, spec: Spec) -> None:
     source.blank(2)
     source.line("@cute.kernel")
     names = ("out", "dout", "lse", "dlse", "rows", "sum_dq")
-    with source.block(f"def prepare_kernel({', '.join(f'{name}: cute.Tensor' for name in names)}, sizes: tuple):"):
+    arguments = f"{', '.join(f'{name}: cute.Tensor' for name in names)}{_declared(spec)}{_sums(spec)}"
+    with source.block(f"def prepare_kernel({arguments}, sizes: tuple):"):
         source.docstring("A CTA a query tile.")
-        source.line(f"prepare(PLAN, Sizes(*sizes), {', '.join(names)})")
+        _write_tensors(source, spec)
+        source.line(f"sums = {_sums_by_name(spec)}")
+        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {', '.join(names)}, tensors, sums)")
 
 
 def _write_convert(source: Source, spec: Spec) -> None:
@@ -54,6 +57,11 @@ def _write_convert(source: Source, spec: Spec) -> None:
         _write_tensors(source, spec)
         source.line("at = SimpleNamespace(sizes=Sizes(*sizes), tensors=tensors)")
         source.line("convert(PLAN, Sizes(*sizes), Float32(softmax_scale(at)), sum_dq, dq)")
+
+
+def _sums_by_name(spec: Spec) -> str:
+    pairs = [f"{name.removeprefix('d_')}={name}" for name in sum_names(spec)]
+    return f"SimpleNamespace({', '.join(pairs)})"
 
 
 def _write_tensors(source: Source, spec: Spec) -> None:
@@ -83,8 +91,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
                 source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}),")
             for name in ("rows", "sum_dq", "dk", "dv"):
                 source.line(f"{name}={name},")
-            sums = ", ".join(f"{name.removeprefix('d_')}={name}" for name in sum_names(spec))
-            source.line(f"sums=SimpleNamespace({sums}),")
+            source.line(f"sums={_sums_by_name(spec)},")
             source.line("shared=shared.toint(),")
             source.line("starts=starts,")
         source.line(")")
@@ -111,9 +118,9 @@ def _write_host(source: Source, spec: Spec) -> None:
         source.line("sizes = (q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1])")
         source.line("across = query_tiles(PLAN, Sizes(*sizes)) * q.shape[2] * q.shape[0]")
         source.line("tiles_in_all = count(PLAN, Sizes(*sizes))")
-        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        source.line("ctas = cutlass.max(cutlass.min(tiles_in_all, processors), 1)")
         source.line("heads_together = together(PLAN, Sizes(*sizes))")
-        source.line("prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq, sizes)")
+        source.line(f"prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq{_passed(spec)}{_sums(spec, '')}, sizes)")
         source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
         numbers = "sizes, tiles_in_all, ctas, heads_together"

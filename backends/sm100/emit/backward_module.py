@@ -40,7 +40,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
     source.line("import cutlass")
     source.line("import cutlass.cute as cute")
     source.line(f"from {KERNEL} import host")
-    source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead")
+    source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     used = [name for name in LIBRARY if f"{name}(" in functions]
     if used:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
+from attnspec.lowering.analysis.staging import staged_number
 
 from attnspec.language.expr import SIZES, Name, Number, Read, Search
 from attnspec.language.spec import Spec
@@ -28,7 +29,7 @@ LIBRARY = (
 )
 ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
 KEY = "key"  # and these for values computed once a key
-PARAMETERS = ("score", "q", "kv")
+PARAMETERS = ("score", "q", "kv", "distance")
 
 SPELLINGS = {
     **{f"{kind} {op}": f"{{}} {op} {{}}" for kind in ("int", "float") for op in ("+", "-", "*", *COMPARES)},
@@ -80,6 +81,9 @@ def dialect_of(spec: Spec) -> Dialect:
     attributes = attribute_names(spec)
 
     def spell_read(node: Read, indices: Sequence[str]) -> str:
+        number = staged_number(node)
+        if number is not None:
+            return f"staged.value({number})"
         places = indices or ("0",)
         return f"read({', '.join((f'at.tensors.{attributes[node.tensor]}', *places))})"
 

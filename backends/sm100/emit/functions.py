@@ -9,6 +9,7 @@ from attnspec.backends.sm100.emit.mask import solved_for, write_mask
 from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
+from attnspec.lowering.analysis.staging import Staging, stage, staged_number
 
 from attnspec.language.expr import Expr, Name, Number, Read, nodes
 from attnspec.language.spec import Spec
@@ -24,7 +25,7 @@ def is_folded(spec: Spec) -> bool:
 
 def reads_memory(exprs: Sequence[Expr]) -> bool:
     """Whether expressions of an element, their row values taken out, still read a tensor."""
-    return any(isinstance(at, Read) for expr in exprs for at in nodes(expr))
+    return any(isinstance(at, Read) and staged_number(at) is None for expr in exprs for at in nodes(expr))
 
 
 def write_functions(source: Source, analysed: Analysed) -> None:
@@ -33,23 +34,34 @@ def write_functions(source: Source, analysed: Analysed) -> None:
     write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
     purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
     write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
+    staging = stage(spec)
+    near = ", staged" if staging.values else ""
+    _write_staged(source, spec, staging)
     has_score = spec.score != SCORE
-    exprs = ([spec.score] if has_score else []) + ([solved_for(spec.mask)] if spec.mask is not None else [])
+    exprs = ([staging.score] if has_score else []) + ([solved_for(staging.mask)] if staging.mask is not None else [])
     row, rest = hoist(exprs)
     write_function(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
     if has_score:
-        write_function(source, spec, "new_score", "score, q, kv, at, row", "The score of an element, natural units.", rest[:1])
+        parameters = f"score, q, kv, at, row{near}"
+        write_function(source, spec, "new_score", parameters, "The score of an element, natural units.", rest[:1])
     if spec.mask is not None:
-        write_mask(source, spec, rest[-1])
+        write_mask(source, spec, rest[-1], near)
     if spec.sink is not None:
         write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
-    _write_mods(
-        source, analysed, reads_memory(rest[:1]) if has_score else False, spec.mask is not None and reads_memory(rest[-1:])
-    )
+    score_reads = has_score and reads_memory(rest[:1])
+    _write_mods(source, analysed, score_reads, spec.mask is not None and reads_memory(rest[-1:]), staging)
 
 
-def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_reads: bool) -> None:
+def _write_staged(source: Source, spec: Spec, staging: Staging) -> None:
+    """`staged0`, `staged1`, ...: values that are brought to shared memory once a tile."""
+    for number, value in enumerate(staging.values):
+        place = "kv" if value.axis == "key" else "distance"
+        purpose = f"A value of {'a key' if value.axis == 'key' else 'a distance q - kv'}, staged in shared memory."
+        write_function(source, spec, f"staged{number}", f"{place}, at", purpose, [value.expr])
+
+
+def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_reads: bool, staging: Staging) -> None:
     spec, bounds = analysed.spec, analysed.bounds
     folded = is_folded(spec)
     factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E
@@ -66,6 +78,11 @@ def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_read
         source.line(f"midpoint={None if bounds.needs_row_max else (bounds.low + bounds.high) / 2},")
         source.line(f"score_reads={score_reads},")
         source.line(f"mask_reads={mask_reads},")
+        if staging.values:
+            with source.block("stages=("):
+                for number, value in enumerate(staging.values):
+                    source.line(f"Stage(staged{number}, {value.axis!r}, {value.expr.kind == 'float'}, {value.in_score}),")
+            source.line("),")
     source.line(")")
 
 

@@ -63,12 +63,15 @@ def _next(bound: Expr) -> Expr:
     return Binary("+", bound, Number(1, "int"), "int")
 
 
-def write_mask(source: Source, spec: Spec, mask: Expr) -> None:
-    """`visible_keys(q, first, at, row)` of a mask solved for the key, its row values hoisted."""
+def write_mask(source: Source, spec: Spec, mask: Expr, near: str) -> None:
+    """`visible_keys(q, first, at, row)` of a mask solved for the key, its row values hoisted.
+
+    near: the further parameter, if any, of functions that read staged values.
+    """
     source.blank(2)
-    with source.block("def visible_keys(q, first, at, row):"):
+    with source.block(f"def visible_keys(q, first, at, row{near}):"):
         source.docstring("Bit i tells whether the query sees key first + i, for 32 keys.")
-        source.line(f"return {_Words(source, spec, 'kv').word(mask)}")
+        source.line(f"return {_Words(source, spec, 'kv', near).word(mask)}")
 
 
 def write_query_mask(source: Source, spec: Spec, mask: Expr) -> None:
@@ -82,8 +85,8 @@ def write_query_mask(source: Source, spec: Spec, mask: Expr) -> None:
 class _Words:
     """Writes a line for each atom of a mask, once, and spells the whole as word operations on their names."""
 
-    def __init__(self, source: Source, spec: Spec, axis: str) -> None:
-        self.source, self.spec, self.axis = source, spec, axis
+    def __init__(self, source: Source, spec: Spec, axis: str, near: str = "") -> None:
+        self.source, self.spec, self.axis, self.near = source, spec, axis, near
         self.done: dict[Expr, str] = {}
 
     def word(self, at: Expr) -> str:
@@ -106,9 +109,9 @@ class _Words:
             return f"all_keys({self._value(at)})"
         if isinstance(at, Compare) and at.left == Name(axis, "int") and axis not in names(at.right) and at.op in WORDS:
             return WORDS[at.op].format(self._value(at.right))
-        with self.source.block(f"def is_in_{name}({axis}):"):
+        with self.source.block(f"def is_in_{name}({axis}{self.near}):"):
             self.source.line(f"return {self._value(at)}")
-        return f"keys_where(is_in_{name}, first)"
+        return f"keys_where(is_in_{name}, first{self.near})"
 
     def _value(self, value: Expr) -> str:
         taken = Names()

@@ -42,7 +42,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     if used:
         source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
-    source.line(f"from {KERNEL}.bundles import Mods, Tiles")
+    source.line(f"from {KERNEL}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
     source.line(f"from {KERNEL}.plan import Plan, Step")
     for name in sorted({role_function(role, schedule) for role in schedule.roles} - {IDLE}):

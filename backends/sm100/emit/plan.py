@@ -42,6 +42,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "o_stride": place("o_out").size,
         "o_depth": place("o_out").depth,
         "stats_offset": place("stats").offset,
+        **_staged_facts(schedule),
         "barriers_offset": barriers,
         "starts_offset": barriers + BARRIER_BYTES * count,
         "shared_bytes": schedule.shared_bytes,
@@ -59,6 +60,12 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "longest_first": choices.longest_first,
         "l2_bytes": choices.l2_bytes,
     }
+
+
+def _staged_facts(schedule: Schedule) -> dict[str, object]:
+    """Where values of keys and distances lie, if any are staged; `staged_stride` 0 says that there are none."""
+    found = next((item for item in schedule.placements if item.buffer == "staged"), None)
+    return {"staged_offset": found.offset if found else 0, "staged_stride": found.size if found else 0}
 
 
 def write_programs(source: Source, schedule: Schedule) -> None:

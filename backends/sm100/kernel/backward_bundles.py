@@ -30,6 +30,26 @@ class BackwardTiles:
 
 
 @dataclass(frozen=True)
+class SinkRead:
+    """One place where the sink reads a learned tensor. partial(at): the sink's derivative by it; indices(at): which element."""
+
+    name: str
+    partial: Callable[..., Any]
+    indices: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class RowAt:
+    """Where a row is: what the sink's expressions name."""
+
+    sizes: Any
+    tensors: Any
+    b: Any
+    h: Any
+    hkv: Any
+
+
+@dataclass(frozen=True)
 class LearnedRead:
     """One place where the score reads a learned tensor.
 
@@ -55,6 +75,7 @@ class BackwardMods:
     is_folded: nothing comes between q . k and the exponential but that factor.
     learned: reads of learned tensors in the score. remakes: P is made twice from S, since S itself is needed with dP: where a
     share of a learned tensor is wanted and the slope is not 1, or that share needs the score.
+    sink(at): logit that joins the denominator, or None where it is not learned; sinks: its reads of learned tensors.
     score_reads, mask_reads: whether an element of the score, of the mask, needs a load. gathers_in_loop: so many instructions go
     to an element's share of a learned tensor that shares are taken a few at a time.
     """
@@ -69,6 +90,8 @@ class BackwardMods:
     is_folded: bool
     learned: tuple[LearnedRead, ...] = ()
     remakes: bool = False
+    sink: Callable[..., Any] | None = None
+    sinks: tuple[SinkRead, ...] = ()
     score_reads: bool = False
     mask_reads: bool = False
     gathers_in_loop: bool = False

@@ -14,7 +14,7 @@ import attnspec
 from attnspec import stages
 from tests.small_constants import SMALL, VARIANTS, path_of
 
-REFUSED = {"packed_varlen", "mla", "gpt_oss"}
+REFUSED = {"packed_varlen", "mla"}
 QUICK = {"softcap"}
 # Ragged tiles and two heads a key head; rows that see nothing.
 SHAPES = [Shape(1, 2, 1, 200, 300), Shape(1, 2, 2, 4, 2)]
@@ -49,7 +49,7 @@ def test_emulated_gradients_agree_with_the_oracle(variant: str) -> None:
 @pytest.mark.parametrize("variant", sorted(REFUSED))
 def test_backward_that_cannot_run_is_refused_with_its_statement(variant: str) -> None:
     analysed = emulated(variant).analysed
-    statement = {"packed_varlen": "varlen", "mla": "head_dim 192, 128", "gpt_oss": "sink"}[variant]
+    statement = {"packed_varlen": "varlen", "mla": "head_dim 192, 128"}[variant]
     with pytest.raises(Unsupported) as refusal:
         stages.place(stages.draw(analysed, "backward"), analysed)
     assert refusal.value.statement == statement
@@ -108,3 +108,13 @@ def test_what_lies_beyond_the_sequence_changes_no_bit_of_a_gradient() -> None:
     for tensor in whole:
         tensor[:, 130:] = float("nan")
     assert all(map(torch.equal, gradients(), first))
+
+
+@pytest.mark.slow
+def test_learned_sink_without_keys_has_the_gradient_of_the_lse_alone() -> None:
+    attention = attnspec.build("attention lone\nhead_dim 64\nlearned sinks: f32[heads]\nsink = sinks[h]\n", on="emulator")
+    q, k = torch.randn(1, 5, 2, 64).bfloat16(), torch.randn(1, 0, 2, 64).bfloat16()
+    sinks = torch.tensor([0.5, -1.0], requires_grad=True)
+    _, lse = attention(q, k, k, return_lse=True, sinks=sinks)
+    (gradient,) = torch.autograd.grad(lse.sum(), sinks)
+    assert torch.equal(gradient, torch.tensor([5.0, 5.0]))

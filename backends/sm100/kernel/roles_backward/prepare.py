@@ -1,11 +1,14 @@
 """The pass before the backward: what each query row brings, and the sum of dQ set to zero. A CTA a query tile, a thread a row."""
 
 import math
+from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, RowAt
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_address
+from attnspec.backends.sm100.kernel.blocks.learned_gradient import with_warp
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.query_walk import query_tiles
 from attnspec.backends.sm100.kernel.work import Sizes
@@ -16,10 +19,11 @@ PIECE = 8  # elements of 16 bytes
 
 
 @cute.jit
-def prepare(plan: BackwardPlan, sizes: Sizes, out, dout, lse, dlse, rows, sum_dq):
+def prepare(plan: BackwardPlan, mods: BackwardMods, sizes: Sizes, out, dout, lse, dlse, rows, sum_dq, tensors, sums):
     """Of each row, negated: its log-sum-exp in log2 units, and delta = sum(out * dout) - dlse.
 
-    A row that sees nothing, or lies beyond the sequence, brings -inf and 0: all its probabilities are then 0.
+    A row that sees nothing, or lies beyond the sequence, brings -inf and 0: all its probabilities are then 0. A learned sink gets
+    its gradient here: it has a probability in each row as a key has, and delta is all that its derivative needs.
     """
     tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
@@ -32,11 +36,21 @@ def prepare(plan: BackwardPlan, sizes: Sizes, out, dout, lse, dlse, rows, sum_dq
     is_empty = (natural == -Float32.inf) | (q >= sizes.len_q)
     delta = _dot(plan, row_address(out, b, row, h), row_address(dout, b, row, h)) - dlse[b, h, row]
     place = rows.iterator + (Int64(tile) * (plan.planes * plan.tile_q) + thread)
+    minus_delta = Float32(cutlass.select_(is_empty, Float32(0.0), -delta))
     place.store(Float32(cutlass.select_(is_empty, -Float32.inf, -natural * LOG2_E)))
-    (place + plan.tile_q).store(Float32(cutlass.select_(is_empty, Float32(0.0), -delta)))
+    (place + plan.tile_q).store(minus_delta)
+    if cutlass.const_expr(mods.sink is not None):
+        at = RowAt(sizes, tensors, b, h, h // (sizes.heads // sizes.kv_heads))
+        weight = cute.math.exp2((mods.sink(at) - natural) * LOG2_E, fastmath=True)
+        _add_sink(mods, sums, at, Float32(cutlass.select_(is_empty, Float32(0.0), minus_delta * weight)))
     start = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16
     for first in cutlass.range(0, plan.width_qk, QUAD, unroll=4):
         ptx("st.global.v4.b32 [{$r0}], {{$r1}, {$r1}, {$r1}, {$r1}};", start + first * (plan.tile_q * 4), Int32(0))
+
+
+def _add_sink(mods: BackwardMods, sums: Any, at: RowAt, share: Float32) -> None:
+    for read in mods.sinks:
+        with_warp(getattr(sums, read.name), read.indices(at), share * read.partial(at))
 
 
 def _dot(plan: BackwardPlan, left: Int64, right: Int64) -> Float32:
