@@ -1,0 +1,76 @@
+"""Cycles of the backward's own operations, from the counts of the cost model.
+
+Shared memory is what binds the one-CTA form (FA4 paper, table 3): operands of five products, dS written, dQ written and read.
+"""
+
+from typing import Protocol
+
+from attnspec.lowering.analysis.analysed import Analysed, ElementCost
+from attnspec.lowering.dataflow.backward import chunk_columns
+from attnspec.lowering.dataflow.graph import Dataflow, Operation
+from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.prices import UNITS, Price
+
+ISSUE = 30.0  # of an asynchronous operation
+FROM_GLOBAL = 800.0  # a TMA load, from L2: assumed
+F32_BYTES = 4
+EXPONENTIAL = ElementCost(mufu=1.0, fma=0.5, alu=0.5, loads=0.25)  # one fused multiply-add for two, a conversion for two
+SCORE_GRADIENT = ElementCost(mufu=0.0, fma=1.0, alu=0.5, loads=0.25)  # add delta, multiply by P, each for two
+
+
+class Counts(Protocol):
+    """What the cost model counts with."""
+
+    @property
+    def dataflow(self) -> Dataflow: ...
+    @property
+    def analysed(self) -> Analysed: ...
+    @property
+    def limits(self) -> Limits: ...
+    def product(self, columns: int, depth: int, *, from_shared: int) -> Price: ...
+    def tensor_load(self, columns: int) -> Price: ...
+    def per_element(self, cost: ElementCost) -> Price: ...
+
+
+def backward_price(counts: Counts, operation: Operation) -> Price | None:
+    """The price of an operation of the backward; None for one that it does not have alone."""
+    flow, spec = counts.dataflow, counts.analysed.spec
+    match operation.kind:
+        case "load_q" | "load_do" | "load_rows":
+            return Price(ISSUE, FROM_GLOBAL)
+        case "mma_s":
+            return counts.product(flow.tile_q, spec.head_dim, from_shared=2)
+        case "mma_dp":
+            return counts.product(flow.tile_q, spec.head_dim_v, from_shared=2)
+        case "mma_dv":
+            return counts.product(spec.head_dim_v, flow.tile_q, from_shared=1)
+        case "mma_dk":
+            return counts.product(spec.head_dim, flow.tile_q, from_shared=1)
+        case "mma_dq":
+            return counts.product(spec.head_dim, flow.tile_kv, from_shared=2)
+        case "load_s" | "load_dp":
+            return _halved(counts.tensor_load(flow.tile_q))
+        case "exp":
+            return counts.per_element(EXPONENTIAL)
+        case "ds":
+            return counts.per_element(SCORE_GRADIENT)
+        case "share_ds":
+            return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
+    chunk = flow.tile_q * chunk_columns(counts.analysed) * F32_BYTES
+    if operation.kind.startswith("drain_dq"):
+        loaded, written = counts.tensor_load(chunk_columns(counts.analysed)), _through_shared(counts, chunk)
+        units = tuple(one + other for one, other in zip(loaded.units, written.units, strict=True))
+        return Price(loaded.hold + written.hold, loaded.latency + written.latency, units)
+    return _through_shared(counts, chunk) if operation.kind.startswith("reduce_dq") else None
+
+
+def _halved(price: Price) -> Price:
+    """Two warpgroups load half of the columns each, at once; the unit is as busy."""
+    busy = price.units[UNITS.index("tensor_memory")]
+    return Price(price.hold - busy / 2, price.latency - busy / 2, price.units)
+
+
+def _through_shared(counts: Counts, count: int) -> Price:
+    """So many bytes written to shared memory, or read from it."""
+    cycles = count / counts.limits.shared_read_bytes
+    return Price(cycles, cycles, tuple(cycles if unit == "shared" else 0.0 for unit in UNITS))
