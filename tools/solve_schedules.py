@@ -21,7 +21,7 @@ from attnspec.lowering.schedule.solution import solution_as_dict
 
 from attnspec import stages, variants
 
-DIMS = (*((dim, dim) for dim in range(8, 129, 8)), (192, 128))
+DIMS = (*((dim, dim) for dim in range(8, 129, 8)), (192, 128), (256, 256))
 COSTS = (0.0, 1.0, 2.0, 4.0, 8.0)  # FMA instructions of a score, an element
 PLAIN = "attention plain\nhead_dim {dims}\nscore = {score}\n"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
+from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.prices import UNITS, Price, Prices
 from attnspec.lowering.schedule.schedule import Choices
@@ -23,7 +24,12 @@ CHUNK = 32  # columns exponentiated, converted and stored at once
 CHUNK_STORE = 16.0
 RESCALE_OVERHEAD = 40.0  # the ballot and the loop around a taken rescale
 LAZY_SHARE = 0.1  # steps in which some row's maximum grows past the threshold (FA4: about ten times fewer rescales)
-EMULATED_SLOTS = 7.45  # FMA lane slots of an exponential on the FMA pipe (measured, cuDNN front end)
+# An exponential on the FMA pipe: lane slots with a polynomial of degree 3 (measured, cuDNN front end), ALU operations (clamp,
+# shift, add of the exponent), and issue slots, where two elements share those of packed instructions.
+EMULATED_SLOTS = 7.45
+EMULATED_ALU = 3.0
+EMULATED_ISSUE = 6.0
+LANES = 128  # of the four schedulers
 
 
 def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits, *, masked: bool = False) -> Prices:
@@ -50,6 +56,9 @@ class _Counter:
         return self.dataflow.tile_q * self.dataflow.tile_kv
 
     def price(self, operation: Operation) -> Price:
+        of_backward = backward_price(self, operation) if self.dataflow.direction == "backward" else None
+        if of_backward is not None:
+            return of_backward
         spec, split = self.analysed.spec, self.choices.probability_split
         match operation.kind:
             case "load_k" | "load_v":
@@ -69,7 +78,7 @@ class _Counter:
             case "row_max":
                 return self.per_element(ElementCost(0.0, 0.0, 0.5, 0.0))  # of three operands
             case "row_sum":
-                return self.per_element(ElementCost(0.0, 1.0, 0.0, 0.0))
+                return self.per_element(ElementCost(0.0, 1.0, 0.0, 0.0), packed=1.0)
             case "share_scale":
                 return Price(0.0, SHARE)
             case "exp_head":
@@ -109,28 +118,32 @@ class _Counter:
         busy = 2.0 * columns
         return Price(TENSOR_LOAD_WAIT + busy, TENSOR_LOAD_WAIT + busy, _by_unit({"tensor_memory": busy}))
 
-    def per_element(self, cost: ElementCost) -> Price:
-        """Instructions of each element of a tile; a warpgroup issues 128 lanes a clock, and waits for the slowest unit."""
+    def per_element(self, cost: ElementCost, packed: float = 0.0) -> Price:
+        """Instructions of each element of a tile; a warpgroup issues 128 lanes a clock, and waits for the slowest unit.
+
+        packed: instructions of those that two elements share.
+        """
         units = {
             "mufu": cost.mufu * self.elements / self.limits.exponentials,
             "fma": cost.fma * self.elements / self.limits.fma_lanes,
             "alu": cost.alu * self.elements / self.limits.alu_lanes,
+            "issue": (cost.mufu + cost.fma + cost.alu + cost.loads - packed / 2) * self.elements / LANES,
         }
-        issue = (cost.mufu + cost.fma + cost.alu + cost.loads) * self.elements / 128
-        hold = max(issue, *units.values())
+        hold = max(units.values())
         return Price(hold, hold, _by_unit(units))
 
     def exponentials(self, columns: int) -> Price:
-        """Scaled, exponentiated, converted and stored in chunks."""
-        share, count = self.choices.emulated_share, columns * self.dataflow.tile_q
-        mufu = (1 - share) * count / self.limits.exponentials
-        hold = mufu + columns / CHUNK * CHUNK_STORE
+        """Scaled, exponentiated on two pipes at once, converted and stored in chunks."""
+        share, more = self.choices.emulated_share, self.choices.exponential_degree - 3
+        count = columns * self.dataflow.tile_q
         units = {
-            "mufu": mufu,
-            "fma": (1 + share * EMULATED_SLOTS) * count / self.limits.fma_lanes,
-            "alu": 0.5 * count / self.limits.alu_lanes,  # converts two at once
+            "mufu": (1 - share) * count / self.limits.exponentials,
+            "fma": (1 + share * (EMULATED_SLOTS + more)) * count / self.limits.fma_lanes,
+            "alu": (0.5 + share * EMULATED_ALU) * count / self.limits.alu_lanes,  # converts two at once
             "tensor_memory": columns / 2,
+            "issue": (0.5 + (1 - share) + 0.5 + share * (EMULATED_ISSUE + more / 2)) * count / LANES,
         }
+        hold = max(units[name] for name in ("mufu", "fma", "alu", "issue")) + columns / CHUNK * CHUNK_STORE
         return Price(hold, hold, _by_unit(units))
 
     def rescale(self, columns: int) -> Price:

@@ -1,8 +1,12 @@
 """What is decided beside roles and places."""
 
+from dataclasses import replace
+
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.forward import tile_shape
 from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.choose_share import choose_share, choose_tanh
+from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.schedule import Choices
 
@@ -10,24 +14,36 @@ from attnspec.language.expr import names, tensors_read
 
 # Old maxima stay until the new one is 2^8 larger (FA4, conditional rescaling): P stays below 2^8, finite in bf16 and fp16.
 RESCALE_THRESHOLD = 8.0
-# Until the kernel library has an exponential for the FMA pipe.
-EMULATED_SHARE = 0.0
+# Whether the cost model's share of exponentials goes to the FMA pipe; False until the kernels are proved with it. Who turns it on
+# runs tools/solve_schedules.py, for prices change, and writes the goldens anew.
+EMULATES = False
+DEGREE = 3  # of the polynomial: exact to the 16 bits of P in all but one element of a hundred (FA4)
 # Of L2, for keys and values of the heads in flight; the rest is for queries, outputs and what else runs (FA4 takes 50 MB).
 L2_SHARE = 0.4
 
 
 def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choices:
     """Choices for a graph. The row maximum is kept where the graph has it, whatever the bounds of the score would allow."""
-    return Choices(
+    choices = Choices(
         rescale_threshold=RESCALE_THRESHOLD,
-        emulated_share=EMULATED_SHARE,
-        exponential_degree=3,
+        emulated_share=0.0,
+        exponential_degree=DEGREE,
         cta_group=1,
         probability_split=tile_shape(analysed.spec).head_keys,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
+        tanh=choose_tanh(limits),
     )
+    return replace(choices, emulated_share=emulated_share(dataflow, analysed, choices, limits)) if EMULATES else choices
+
+
+def emulated_share(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits) -> float:
+    """The share of exponentials that the cost model emulates for a variant, its head dimension, and a chip; no backward's."""
+    dims = (analysed.spec.head_dim, analysed.spec.head_dim_v)
+    if dataflow.direction == "backward":
+        return 0.0  # its exponentials are no bottleneck (FA4)
+    return choose_share(dataflow, dims, choices, limits, lambda other: price(dataflow, analysed, other, limits))
 
 
 def _lengths_differ(analysed: Analysed) -> bool:

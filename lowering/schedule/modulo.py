@@ -63,7 +63,7 @@ def least_interval(problem: Problem, nodes: int = NODES) -> Timing | None:
         check_live(problem.edges)
     except ScheduleError:
         return None
-    low = max(problem.least, _ratio(problem.edges), _busiest(problem))
+    low = lower_bound(problem)
     best, used, sure = None, 0, True
     for stretch in (1.0, 1.5, 3.0, 10.0):
         probe = _Probe(problem, low * stretch, nodes)
@@ -83,6 +83,11 @@ def least_interval(problem: Problem, nodes: int = NODES) -> Timing | None:
             best, high = found, max(low, _ratio(found[1]))
     starts, edges = _shortest(problem, high, best, nodes)
     return Timing(max(problem.least, _busiest(problem), _ratio(edges)), starts, edges, sure, used)
+
+
+def lower_bound(problem: Problem) -> float:
+    """An interval that no order beats: the slowest circle of the edges given, the busiest unit, the busiest role."""
+    return max(problem.least, _ratio(problem.edges), _busiest(problem))
 
 
 def _ratio(edges: Sequence[EventEdge]) -> float:

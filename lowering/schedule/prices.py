@@ -6,7 +6,8 @@ from functools import cached_property
 
 HAND_OFF = 92.0  # arrival of warps on an mbarrier to the end of a wait (measured on a B200, by others)
 
-UNITS = ("tensor", "mufu", "fma", "alu", "shared", "tensor_memory")
+# issue: slots of the four warp schedulers, which all roles share.
+UNITS = ("tensor", "mufu", "fma", "alu", "shared", "tensor_memory", "issue")
 
 
 @dataclass(frozen=True)

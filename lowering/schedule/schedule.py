@@ -110,6 +110,7 @@ class Choices:
     emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree.
     cta_group: 1 or 2 CTAs a tensor operation.
     probability_split: columns of P whose arrival lets PV start; the rest follow.
+    tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
     """
 
@@ -121,6 +122,7 @@ class Choices:
     needs_row_max: bool
     longest_first: bool
     l2_bytes: int
+    tanh: Literal["hardware", "polynomial"] = "hardware"
 
 
 @dataclass(frozen=True)

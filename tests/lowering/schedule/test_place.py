@@ -95,7 +95,7 @@ def test_wide_heads_take_one_query_tile_and_shorter_key_tiles(head_dim: int, hea
     variant = analysed(head_dim, head_dim_v)
     schedule = place(draw(variant, "forward"), variant, LIMITS)
     assert (schedule.dataflow.query_tiles, schedule.dataflow.tile_kv) == (1, 64)
-    assert schedule.placement("p").start(0) + 32 == schedule.placement("s").start(0) + 64
+    assert schedule.placement("p").overlays is None  # beside one tile of scores there are columns enough
 
 
 @pytest.mark.parametrize(("head_dim", "head_dim_v"), [(264, 264), (64, 512), (12, 12), (64, 20)])
