@@ -222,6 +222,14 @@ def test_a_line_of_a_spec_has_its_place_in_the_names(ours):
     assert any("kv <= qpos" in text and "^" in text for text in names.specs.values())
 
 
+def test_instructions_are_put_down_to_lines_that_say_more_than_a_wrapper_does(ours):
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', ours.text, re.MULTILINE))
+    wrappers = ("blocks/ptx.py", "kernel/pipes.py", "blocks/tensor_core.py", "blocks/fences.py")
+    assert not [name for name in files.values() if name.endswith(wrappers)]
+    told = {(files[file], int(line)) for file, line in re.findall(r"^\s*\.loc\s+(\d+)\s+(\d+)", ours.text, re.MULTILINE)}
+    assert told & set(ours.program.names.specs)
+
+
 def test_every_word_of_shared_memory_and_every_column_has_a_name(ours):
     names, schedule = ours.program.names, ours.program.schedule
     assert all(names.in_shared(byte) for byte in range(0, schedule.shared_bytes, 4))
