@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.staging import stage
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name
@@ -93,9 +94,16 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("s", "tensor", shape.keys),
         Buffer("p", "tensor", shape.p_columns),
         Buffer("o", "tensor", padded(analysed.spec.head_dim_v, 16)),
+        *_staged_buffers(analysed),
         Buffer("scores", "register", 4 * shape.keys),
         Buffer("row", "register", 2 * 4),
     )
+
+
+def _staged_buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+    """Values of keys and distances, which the threads of a query tile bring and read in the same step."""
+    size = stage(analysed.spec).bytes(TILE_Q, tile_shape(analysed.spec).keys)
+    return (Buffer("staged", "shared", size),) if size else ()
 
 
 def _shared_loads() -> tuple[Operation, ...]:
@@ -142,6 +150,7 @@ def _values(analysed: Analysed, i: int) -> list[Value]:
         Value("load_v", f"mma_pv_tail[{i}]", "kv", name="v", part=(0, value_bytes)),
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
+        *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed)),
         *_row_values(chain[-1].name, i),
         *(_maximum_values(chain[-1].name, i) if analysed.bounds.needs_row_max else _bounded_values(i)),
         Value(f"exp_head[{i}]", f"mma_pv_head[{i}]", "p", name="p_head", part=head),

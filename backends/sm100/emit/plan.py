@@ -1,5 +1,7 @@
 """The `PLAN` literal: every number of the schedule that the kernel library needs."""
 
+from itertools import groupby
+
 from attnspec.backends.sm100.emit.pipes import barrier_count
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
@@ -13,8 +15,8 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
     """`PLAN = Plan(...)`, a line a fact or two."""
     with source.block("PLAN = Plan("):
         source.line(f"element={ELEMENTS[dtype]},")
-        for name, value in plan_facts(schedule).items():
-            source.line(f"{name}={value},")
+        for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
+            source.line(" ".join(f"{name}={value}," for name, value in facts))
         write_programs(source, schedule)
     source.line(")")
 

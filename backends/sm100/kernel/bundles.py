@@ -38,6 +38,19 @@ class Tiles:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A value of a key or of a distance that is brought to shared memory once a tile. value(place, at): it, a float or an int.
+
+    axis: "key" (place: the key's position) or "distance" (place: q - kv). in_score: whether not only the mask needs it.
+    """
+
+    value: Callable[..., Any]
+    axis: str
+    is_float: bool
+    in_score: bool
+
+
+@dataclass(frozen=True)
 class Mods:
     """The variant's functions, as emitted.
 
@@ -48,6 +61,7 @@ class Mods:
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     midpoint: what stands for the row maximum where the score is bounded, in the units of `score`; None where it is not.
     score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
+    stages: values in shared memory; where there are some, score and mask are also given what reads them.
     """
 
     keys: Callable[..., Any]
@@ -61,6 +75,7 @@ class Mods:
     midpoint: float | None
     score_reads: bool
     mask_reads: bool
+    stages: tuple[Stage, ...] = ()
 
     @property
     def hides(self) -> bool:

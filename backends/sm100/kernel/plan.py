@@ -41,6 +41,8 @@ class Plan:
     o_stride: int
     o_depth: int
     stats_offset: int
+    staged_offset: int
+    staged_stride: int
     barriers_offset: int
     starts_offset: int
     shared_bytes: int

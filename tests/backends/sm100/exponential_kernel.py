@@ -1,5 +1,6 @@
 """A kernel that takes 2^x of pairs as the softmax role does, for tests."""
 
+import tempfile
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from attnspec.backends.sm100.kernel.blocks import f32
 from attnspec.backends.sm100.kernel.blocks.exponential import exponential
 from attnspec.emulator.launch import launch
+from attnspec.runtime.assemble import quiet_settings
 from cutlass import Float32, Int32
 from cutlass.cute.runtime import make_fake_tensor
 
@@ -34,7 +36,9 @@ def launch_pairs(x: cute.Tensor, y: cute.Tensor, degree: cutlass.Constexpr, keep
 @cache
 def _compiled(degree: int, keeps_nan: bool) -> Any:
     fake = make_fake_tensor(cutlass.Float32, (cute.sym_int(),), (1,), assumed_align=4)
-    return cute.compile(launch_pairs, fake, fake, degree, keeps_nan, options="--gpu-arch sm_100a --keep-ptx")
+    with tempfile.TemporaryDirectory() as folder, quiet_settings(folder):
+        options = f"--gpu-arch sm_100a --keep-ptx --dump-dir {folder}"
+        return cute.compile(launch_pairs, fake, fake, degree, keeps_nan, options=options)
 
 
 def exponentials(x: np.ndarray, degree: int, keeps_nan: bool = False) -> np.ndarray:

@@ -178,9 +178,10 @@ def all_keys(condition: Any) -> Uint32:
     return Uint32(choose(condition, -1, 0))
 
 
-def keys_where(condition: Any, first: Any) -> Uint32:
-    """Word of the keys for which a function of the key's position holds."""
+def keys_where(condition: Any, first: Any, staged: Any = None) -> Uint32:
+    """Word of the keys for which a function of the key's position, and of its staged values if there are any, holds."""
     word = Uint32(0)
     for index in range(WORD):
-        word = word | Uint32(choose(condition(first + index), 1 << index, 0))
+        near = () if staged is None else (staged.at(index),)
+        word = word | Uint32(choose(condition(first + index, *near), 1 << index, 0))
     return word

@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.sm100.kernel.blocks.exponential import exponential, is_emulated
+from attnspec.backends.sm100.kernel.blocks.staging import Staged
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
 from attnspec.backends.sm100.kernel.work import At, again
@@ -21,20 +22,25 @@ Row = list[Float32]
 
 @dataclass(frozen=True)
 class Element:
-    """Where a row of a tile is: its query, its first key, the place of its query tile, and what the row's elements share."""
+    """Where a row of a tile is: its query, its first key, the place of its query tile, and what the row's elements share.
+
+    staged: what reads the values of its keys and distances from shared memory, if there are any.
+    """
 
     q: Any
     first_key: Any
     at: At
     row: Any
+    staged: Staged | None = None
 
     def moved(self, keys: Any) -> "Element":
         """The same row, some keys on."""
-        return Element(self.q, self.first_key + keys, self.at, self.row)
+        staged = None if self.staged is None else self.staged.moved(keys)
+        return Element(self.q, self.first_key + keys, self.at, self.row, staged)
 
     def renewed(self) -> "Element":
-        """The same values, known only from here on: or the compiler adds each key of a tile to them before the loop, and spills."""
-        return Element(again(self.q), self.first_key, self.at, tuple(again(value) for value in self.row))
+        """The same values, known only from here on: or the compiler adds every key to them before the loop, and spills."""
+        return Element(again(self.q), self.first_key, self.at, tuple(again(value) for value in self.row), self.staged)
 
 
 def load_scores(address: Any, count: int) -> Row:
@@ -53,7 +59,8 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
     element = element.renewed()
     reads = mods.score_reads or (is_partial and mods.mask_reads)
     if reads:
-        _rewrite(plan, mods, address, element, is_partial)
+        is_by_words = mods.mask_reads or bool(mods.stages)  # a mask word is made of 32 keys
+        _rewrite(plan, mods, address, element, is_partial, CHUNK if is_by_words else CHUNK // 2)
     s = load_scores(address, plan.tile_kv)
     if not reads:
         _finish(mods, s, element, is_partial)
@@ -61,8 +68,7 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
 
 
 @cute.jit
-def _rewrite(plan: Plan, mods: Mods, address: Int32, element: Element, is_partial: cutlass.Constexpr):
-    count = CHUNK if mods.mask_reads else CHUNK // 2  # a mask word is made of 32 keys
+def _rewrite(plan: Plan, mods: Mods, address: Int32, element: Element, is_partial: cutlass.Constexpr, count: cutlass.Constexpr):
     for first in cutlass.range(0, plan.tile_kv, count, unroll=1):
         s = load_scores(address + first, count)
         _finish(mods, s, element.moved(first), is_partial)
@@ -77,7 +83,8 @@ def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
         for index in range(len(s)):
             value = s[index] * scale
             key = element.first_key + index
-            s[index] = value if mods.score is None else mods.score(value, element.q, key, element.at, element.row)
+            near = () if element.staged is None else (element.staged.at(index),)
+            s[index] = value if mods.score is None else mods.score(value, element.q, key, element.at, element.row, *near)
     if is_partial:
         for first in range(0, len(s), WORD):
             _mask(mods, s, first, element.moved(first))
@@ -87,7 +94,8 @@ def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
     """Put -inf where the key is hidden or beyond the sequence, for the 32 keys from `first`."""
     visible = keys_below(element.at.kv_end, element.first_key)
     if mods.mask is not None:
-        visible = visible & mods.mask(element.q, element.first_key, element.at, element.row)
+        near = () if element.staged is None else (element.staged,)
+        visible = visible & mods.mask(element.q, element.first_key, element.at, element.row, *near)
     hidden = f32.constant(-math.inf)
     for bit in range(min(WORD, len(s) - first)):
         s[first + bit] = f32.where_bit(visible, bit, s[first + bit], hidden)

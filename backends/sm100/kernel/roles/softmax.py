@@ -1,11 +1,11 @@
 """The softmax role: a warpgroup for each query tile, a thread for each row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import softmax_step, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import softmax_step, staging, tensor_memory
 from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.plan import Plan
@@ -15,12 +15,14 @@ from cutlass import Float32, Int32
 
 @dataclass(frozen=True)
 class _Place:
-    """A thread's own: its query tile (lane), where its row of S, of P and its statistics are."""
+    """A thread's own: its query tile (lane), its row, where its row of S, of P, its statistics and staged values are."""
 
     lane: Any
+    thread: Any
     s: Any
     p: Any
     stats: Any
+    staged: Any
 
 
 @cute.jit
@@ -32,7 +34,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """
     keys, hidden, row_values = mods.keys, mods.hidden, mods.row
     place = _find_place(plan, tiles)
-    lane, thread = place.lane, cute.arch.thread_idx()[0] % plan.tile_q
+    lane, thread = place.lane, place.thread
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
@@ -65,7 +67,8 @@ def _find_place(plan: Plan, tiles: Tiles) -> _Place:
     tensor = tiles.starts.load()
     s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)
     p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.p_stride, thread // 32)
-    return _Place(lane, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread)
+    staged = tiles.shared + plan.staged_offset + lane * plan.staged_stride
+    return _Place(lane, thread, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread, staged)
 
 
 def _step(
@@ -81,7 +84,10 @@ def _step(
 ) -> tuple[Float32, Float32]:
     """One step of the row: S to P. Gives the row's maximum and sum."""
     lane = place.lane
+    fetched = staging.fetch(plan, mods, element, place.thread, is_partial)
     before(pipes, "load_s", lane, now)
+    if mods.stages:
+        element = replace(element, staged=staging.put(plan, mods, fetched, place.staged, place.thread, lane))
     s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
     after(pipes, "load_s", lane, now)
     if mods.midpoint is None:

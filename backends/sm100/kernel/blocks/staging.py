@@ -1,0 +1,106 @@
+"""Values of keys and of distances in shared memory: brought once a tile, by all threads of a query tile, for all its elements.
+
+A thread fetches one key's value, or two diagonals', before it waits for the scores, and puts them down after: by then every
+warp has read what was there, since the scores of this step came only after all had given the probabilities of the last. Keys'
+values are read four at a time, the same for all threads of a warp; distances' lie one word on from thread to thread.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.sm100.kernel.bundles import Mods, Stage
+from attnspec.backends.sm100.kernel.plan import Plan
+from cutlass import Float32, Int32
+
+WORD_BYTES = 4
+VECTOR = 4  # words of a 16-byte load
+FIRST_BARRIER = 1  # named barriers of the query tiles; 0 is the whole block's
+
+
+def _words(plan: Plan, stage: Stage) -> int:
+    return plan.tile_kv if stage.axis == "key" else plan.tile_q + plan.tile_kv
+
+
+def fetch(plan: Plan, mods: Mods, element: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
+    """This thread's values of each stage, read from where the variant's tensors are; none of what only a mask would use."""
+    found: list[list[Any]] = []
+    least = element.at.q_first - element.first_key - (plan.tile_kv - 1)
+    for stage in mods.stages:
+        if not (is_partial or stage.in_score):
+            found.append([])
+        elif stage.axis == "key":
+            found.append([stage.value(element.first_key + thread, element.at)])
+        else:
+            found.append([stage.value(least + thread + more, element.at) for more in (0, plan.tile_q)])
+    return found
+
+
+def put(plan: Plan, mods: Mods, fetched: list[list[Any]], address: Any, thread: Any, lane: Any) -> "Staged":
+    """Values to shared memory, complete for all threads of the query tile when this returns."""
+    own, offset = Int32(address + thread * WORD_BYTES), 0
+    for stage, values in zip(mods.stages, fetched, strict=True):
+        for index, value in enumerate(values):
+            ptx(f"st.shared.b32 [{{$r0}}+{offset + index * plan.tile_q * WORD_BYTES}], {{$r1}};", own, _kind(stage)(value))
+        offset += _words(plan, stage) * WORD_BYTES
+    if any(fetched):
+        ptx(f"bar.sync {{$r0}}, {plan.tile_q};", Int32(lane) + FIRST_BARRIER)
+    return Staged(plan, mods.stages, Int32(address), own)
+
+
+def _kind(stage: Stage) -> Any:
+    return Float32 if stage.is_float else Int32
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What lies in shared memory for the elements of a row from some key on.
+
+    keys: address of that key's values; distances: of what a distance of no keys, that of the row itself, would be.
+    loaded: vectors of keys' values that have been read, by stage and place.
+    """
+
+    plan: Plan
+    stages: tuple[Stage, ...]
+    keys: Any
+    distances: Any
+    loaded: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict)
+
+    def moved(self, keys: Any) -> "Staged":
+        """The same row, some keys on."""
+        return Staged(self.plan, self.stages, self.keys + keys * WORD_BYTES, self.distances - keys * WORD_BYTES)
+
+    def at(self, index: int) -> "StagedElement":
+        """The values of one element."""
+        return StagedElement(self, index)
+
+    def of_key(self, number: int, index: int) -> Any:
+        """A value of the key that is `index` on."""
+        vector, place = divmod(index, VECTOR)
+        if (number, vector) not in self.loaded:
+            offset = self._offset(number) + vector * VECTOR * WORD_BYTES
+            names = ", ".join(f"{{$w{at}}}" for at in range(VECTOR))
+            text = f"ld.shared.v4.b32 {{{names}}}, [{{$r0}}+{offset}];"
+            self.loaded[number, vector] = ptx(text, self.keys, returns=[_kind(self.stages[number])] * VECTOR)
+        return self.loaded[number, vector][place]
+
+    def of_distance(self, number: int, index: int) -> Any:
+        """A value of the row's distance to the key that is `index` on; the tile's last key in its first row comes first."""
+        offset = self._offset(number) + (self.plan.tile_kv - 1 - index) * WORD_BYTES
+        return ptx(f"ld.shared.b32 {{$w0}}, [{{$r0}}+{offset}];", self.distances, returns=[_kind(self.stages[number])])
+
+    def _offset(self, number: int) -> int:
+        return sum(_words(self.plan, stage) for stage in self.stages[:number]) * WORD_BYTES
+
+
+@dataclass(frozen=True)
+class StagedElement:
+    """The values of one element, `index` keys on."""
+
+    staged: Staged
+    index: int
+
+    def value(self, number: int) -> Any:
+        """The `number`-th staged value."""
+        is_key = self.staged.stages[number].axis == "key"
+        return (self.staged.of_key if is_key else self.staged.of_distance)(number, self.index)
