@@ -1,6 +1,6 @@
 """A variant run forward and backward, and held against the float64 oracle: what `attnc run` shows and tests assert."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +40,18 @@ class Row:
 
 def compare(attention: "Attention", inputs: Inputs, forward_only: bool = False) -> tuple[Row, ...]:
     """A row for out and lse and, unless `forward_only`, for each gradient."""
-    return judge(attention, inputs, run(attention, inputs, forward_only), forward_only)
+    return judge(attention, inputs, [run(attention, inputs, forward_only)], forward_only)
 
 
-def judge(attention: "Attention", inputs: Inputs, got: Mapping[str, Tensor], forward_only: bool) -> tuple[Row, ...]:
-    """The rows of results that are there already."""
+def judge(attention: "Attention", inputs: Inputs, runs: Sequence[Mapping[str, Tensor]], forward_only: bool) -> tuple[Row, ...]:
+    """The rows of results that are there already: of several runs, of each result the one nearest to its tolerance."""
     answer = solve(problem(attention, inputs), *(() if forward_only else (as_float64(inputs.dout), as_float64(inputs.dlse))))
     exact, magnitude = named(answer)
     rows = []
-    for name, array in got.items():
+    for name, array in runs[0].items():
         allowance = tolerance_of(attention, inputs, answer, name, array.dtype)
-        rows.append(row(label(name), as_float64(array), exact[name], magnitude[name], allowance))
+        found = [row(label(name), as_float64(got[name]), exact[name], magnitude[name], allowance) for got in runs]
+        rows.append(max(found, key=lambda one: one.worst))
     return tuple(rows)
 
 
