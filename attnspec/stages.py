@@ -7,7 +7,7 @@ where they are used, so that a stage costs what it needs: nothing heavy is loade
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -66,11 +66,17 @@ def draw(analysed: "Analysed", direction: Literal["forward", "backward"] = "forw
     return draw(analysed, direction)
 
 
-def place(dataflow: "Dataflow", analysed: "Analysed", target: str = "sm100") -> "Schedule":
-    """Dataflow to a verified schedule for a chip. `Unsupported` names the statement that the chip cannot run."""
-    from attnspec.lowering.schedule.place import place
+def place(
+    dataflow: "Dataflow", analysed: "Analysed", target: str = "sm100", tell: Callable[[str], None] = lambda text: None
+) -> "Schedule":
+    """Dataflow to a verified schedule for a chip. `Unsupported` names the statement that the chip cannot run.
 
-    return place(dataflow, analysed, limits_of(target))
+    tell: gets a line for each thing tried, where the graph is new and its schedule is searched.
+    """
+    from attnspec.lowering.schedule.place import place
+    from attnspec.runtime.schedule_memory import ScheduleMemory
+
+    return place(dataflow, analysed, limits_of(target), ScheduleMemory(), tell)
 
 
 def emit(analysed: "Analysed", schedule: "Schedule") -> "Emitted":

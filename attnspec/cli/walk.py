@@ -103,7 +103,7 @@ def walk_to_kernel(
         lambda: stages.draw(analysed, direction),
         lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
     )
-    schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target), tell_schedule)
+    schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target, show_progress), tell_schedule)
     return schedule, walk.step(f"{of}emitted", lambda: stages.emit(analysed, schedule), tell_emitted)
 
 

@@ -42,8 +42,9 @@ def find_solution(
     """The solution and where it comes from: shipped, remembered, searched. It is for `verify` to prove it, always."""
     question = rounded(question)
     key = key_of(question)
-    remembered = memory.find(key) if memory is not None else None
-    for data, source in ((shipped().get(key), "shipped"), (remembered, "remembered")):
+    places = {"shipped": shipped().get, "remembered": memory.find if memory is not None else lambda key: None}
+    for source, find in places.items():
+        data = find(key)
         solution = _read(data, question.dataflow) if data else None
         if solution is not None:
             return solution, source

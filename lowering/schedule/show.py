@@ -4,10 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from attnspec.lowering.schedule.event_graph import Circle
 from attnspec.lowering.schedule.prices import UNITS, Prices
 from attnspec.lowering.schedule.schedule import Arrivals, Channel, ProgramStep, Role, Schedule
+from attnspec.lowering.schedule.tile_graph import tile_period
 
 WARPGROUP = 4
+TILE_STEPS = (1, 2, 4, 8, 16)
+SHOWN = 4  # operations on each side of a boundary between tiles
 
 
 def show_schedule(schedule: Schedule, masked: Prices | None = None) -> str:
@@ -21,6 +25,7 @@ def show_schedule(schedule: Schedule, masked: Prices | None = None) -> str:
         show_choices(schedule),
         show_costs(schedule.proof.prices, masked),
         show_critical(schedule),
+        show_tiles(schedule),
         show_assumptions(schedule),
     )
     return "\n\n".join(sections) + "\n"
@@ -98,6 +103,27 @@ def show_critical(schedule: Schedule) -> str:
     return "\n".join(rows)
 
 
+def show_tiles(schedule: Schedule) -> str:
+    """What a whole work tile takes, by its steps, and the circle that decides it in a tile of several steps."""
+    prices, interval = schedule.proof.prices, schedule.proof.interval
+    periods = [tile_period(schedule, prices, steps) for steps in TILE_STEPS]
+    rows = [(f"{found.steps}", f"{found.cycles:.0f}", f"{found.cycles - found.steps * interval:.0f}") for found in periods]
+    title = (
+        "work tiles, by hand-overs alone: cycles from one to the next, and what of that its steps do not explain"
+    )
+    table = _table(title, ("steps", "cycles", "beyond its steps"), rows)
+    return "\n".join([table, "  decided by " + " -> ".join(_boundary(periods[-1].circle))])
+
+
+def _boundary(circle: Circle) -> list[str]:
+    """Operations of a circle before and after it crosses from one tile to the next, with their cycles."""
+    edges = circle.edges
+    at = next((index for index, edge in enumerate(edges) if edge.tokens), 0)
+    turned = [*edges[at + 1 :], *edges[: at + 1]]
+    names = [f"{edge.before} {edge.cycles:.0f}" for edge in turned if edge.cycles]
+    return [*names[-SHOWN:], "the next tile's", *names[:SHOWN], "..."]
+
+
 def show_assumptions(schedule: Schedule) -> str:
     """What the proof takes from the chip beyond the ISA."""
     title = "assumed: the tensor pipe works in the order of issue (the PTX ISA promises that for one accumulator only)"
@@ -123,6 +149,7 @@ def schedule_as_dict(schedule: Schedule) -> dict[str, Any]:
         "step_cycles": proof.step_cycles,
         "critical": [{"operation": name, "cycles": cycles} for name, cycles in proof.critical],
         "assumptions": list(proof.assumptions),
+        "tile_cycles": {steps: tile_period(schedule, proof.prices, steps).cycles for steps in TILE_STEPS},
     }
 
 

@@ -47,7 +47,8 @@ def new() -> Question:
     return ask(draw(dear, "forward"), dear, LIMITS)
 
 
-def test_new_graph_is_searched_once_and_remembered() -> None:
+def test_new_graph_is_searched_once_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_solution, "_found", {})
     memory, told = Kept(), []
     found = [find_solution.find_solution(new(), memory, told.append) for _ in range(2)]
     assert [source for _, source in found] == ["searched", "remembered"]
