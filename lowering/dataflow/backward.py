@@ -15,6 +15,7 @@ from attnspec.language.expr import Name
 
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 CHUNK = 32  # columns of dQ that go to global memory at a time, f32
+WHOLE = 64  # columns of dQ that are always read at once
 TENSOR_COLUMNS = 512  # of a multiprocessor: where dQ finds no columns of its own it takes those of dP
 
 
@@ -34,6 +35,15 @@ def draw_backward(analysed: Analysed) -> Dataflow:
 def chunk_columns(analysed: Analysed) -> int:
     """Columns of dQ moved at a time: 32, or 16 where the head dimension is no multiple of that."""
     return CHUNK if _width(analysed) % CHUNK == 0 else CHUNK // 2
+
+
+def pieces(analysed: Analysed) -> int:
+    """Pieces in which a row of dQ is read from tensor memory: one frees its columns soonest, but wants a register a column.
+
+    Where scores are computed anew, those registers are wanted there: two pieces.
+    """
+    is_plain = analysed.spec.score == Name("score", "float")
+    return 1 if is_plain or _width(analysed) <= WHOLE or len(_chunks(analysed)) % 2 else 2
 
 
 def has_own_columns(analysed: Analysed) -> bool:
@@ -76,7 +86,8 @@ def _operations(analysed: Analysed) -> list[Operation]:
         Operation("mma_dv", "tensor", "step"),
         Operation("mma_dk", "tensor", "step"),
         Operation("mma_dq", "tensor", "step"),
-        *(Operation(f"drain_dq_{at}", "threads", "step") for at in chunks),
+        *(Operation(f"load_dq_{at}", "threads", "step") for at in range(pieces(analysed))),
+        *(Operation(f"stage_dq_{at}", "threads", "step") for at in chunks),
         *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
         Operation("store_dv", "threads", "tile"),
         Operation("store_dk", "threads", "tile"),
@@ -139,11 +150,13 @@ def _accumulators() -> list[Value]:
 
 def _query_gradient(analysed: Analysed) -> list[Value]:
     """dQ of a step: from tensor memory through registers and shared memory into the sum in global memory."""
-    chunks = _chunks(analysed)
+    chunks, count = _chunks(analysed), pieces(analysed)
     values = [
-        *(Value("mma_dq", f"drain_dq_{at}", "dq", name="dq") for at in chunks),
-        *(Value(f"drain_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks),
+        *(Value("mma_dq", f"load_dq_{at}", "dq", name="dq") for at in range(count)),
+        *(Value(f"load_dq_{at * count // len(chunks)}", f"stage_dq_{at}", None) for at in chunks),
+        *(Value(f"stage_dq_{at * len(chunks) // count - 1}", f"load_dq_{at}", None) for at in range(1, count)),
+        *(Value(f"stage_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks),
     ]
     if not has_own_columns(analysed):  # the next dP overwrites dQ: what is in its columns must have been read
-        values.append(Value(f"drain_dq_{chunks[-1]}", "mma_dp", None, distance=1, name="drained"))
+        values.append(Value(f"load_dq_{count - 1}", "mma_dp", None, distance=1, name="drained"))
     return values

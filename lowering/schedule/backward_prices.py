@@ -6,7 +6,7 @@ Shared memory is what binds the one-CTA form (FA4 paper, table 3): operands of f
 from typing import Protocol
 
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
-from attnspec.lowering.dataflow.backward import chunk_columns
+from attnspec.lowering.dataflow.backward import chunk_columns, pieces
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.prices import UNITS, Price
@@ -56,12 +56,10 @@ def backward_price(counts: Counts, operation: Operation) -> Price | None:
             return counts.per_element(SCORE_GRADIENT)
         case "share_ds":
             return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
+    if operation.kind.startswith("load_dq"):
+        return counts.tensor_load(spec.head_dim // pieces(counts.analysed))
     chunk = flow.tile_q * chunk_columns(counts.analysed) * F32_BYTES
-    if operation.kind.startswith("drain_dq"):
-        loaded, written = counts.tensor_load(chunk_columns(counts.analysed)), _through_shared(counts, chunk)
-        units = tuple(one + other for one, other in zip(loaded.units, written.units, strict=True))
-        return Price(loaded.hold + written.hold, loaded.latency + written.latency, units)
-    return _through_shared(counts, chunk) if operation.kind.startswith("reduce_dq") else None
+    return _through_shared(counts, chunk) if operation.kind.startswith(("stage_dq", "reduce_dq")) else None
 
 
 def _halved(price: Price) -> Price:

@@ -21,7 +21,7 @@ class Sequence:
 # The backward (FA4): the products that need dS of step j - 1 stand between S and dP of step j, while that S is exponentiated.
 BACKWARD = {
     "compute": Sequence(tuple((kind, 0) for kind in ("load_s", "score", "mask", "exp", "load_dp", "ds", "share_ds"))),
-    "reduce": Sequence((*((f"drain_dq_{at}", 0) for at in range(16)), ("store_dv", 0), ("store_dk", 0))),
+    "reduce": Sequence((*((f"load_dq_{at}", 0) for at in range(2)), *((f"stage_dq_{at}", 0) for at in range(16)), ("store_dv", 0), ("store_dk", 0))),
     "store": Sequence(tuple((f"reduce_dq_{at}", 0) for at in range(16))),
     "mma": Sequence((("mma_s", 0), ("mma_dk", 1), ("mma_dq", 1), ("mma_dp", 0), ("mma_dv", 0))),
     "load": Sequence(tuple((name, 0) for name in ("load_k", "load_q", "load_rows", "load_v", "load_do"))),

@@ -31,6 +31,7 @@ def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
         "barriers": count,
         "planes": PLANES,
         "chunk": place("dq_out").size // (4 * flow.tile_q),
+        "dq_pieces": sum(operation.kind.startswith("load_dq") for operation in flow.operations),
         "k_offset": place("k").offset,
         "v_offset": place("v").offset,
     }

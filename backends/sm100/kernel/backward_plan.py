@@ -12,8 +12,8 @@ class BackwardPlan:
     """Numbers of a backward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
-    the distance between slots of a ring. planes: numbers a query row brings (f32 each). chunk: columns of dQ moved at a time.
-    programs: role kind -> its steps. query_tiles is 1: pipes have no copies.
+    the distance between slots of a ring. planes: numbers a query row brings (f32 each). chunk: columns of dQ moved at a time;
+    dq_pieces: pieces in which a row of it is read. programs: role kind -> its steps. query_tiles is 1: pipes have no copies.
     """
 
     element: Any
@@ -26,6 +26,7 @@ class BackwardPlan:
     barriers: int
     planes: int
     chunk: int
+    dq_pieces: int
     k_offset: int
     v_offset: int
     q_offset: int

@@ -40,7 +40,7 @@ def test_query_gradient_shares_columns_only_where_there_is_no_room() -> None:
 
 def test_next_dp_waits_for_the_query_gradient_in_its_columns() -> None:
     drained = channel(placed(128, 128), "drained")
-    assert (drained.producer, drained.consumers, drained.distance) == ("drain_dq_3", ("mma_dp",), 1)
+    assert (drained.producer, drained.consumers, drained.distance) == ("load_dq_0", ("mma_dp",), 1)
 
 
 def test_accumulators_are_not_rewritten_before_they_are_stored() -> None:

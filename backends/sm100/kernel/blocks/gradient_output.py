@@ -16,12 +16,16 @@ PIECE = 16  # columns of dK and dV that a thread holds at a time
 QUAD = 4  # f32 values of 16 bytes
 
 
-def drain(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, thread: Any) -> None:
-    """Columns of dQ of this thread's query to shared memory, as [column / 4][query][column % 4]: no two threads share a bank."""
-    column = plan.dq_column + chunk * plan.chunk
-    address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
-    words = f32.words(tensor_memory.load(address, plan.chunk))
+def load_query_gradient(plan: BackwardPlan, tiles: BackwardTiles, thread: Any, columns: range) -> list[Int32]:
+    """Columns of a row of dQ."""
+    address = tensor_memory.warp_address(tiles.starts.load(), plan.dq_column, thread // 32)
+    words = [word for first in columns for word in f32.words(tensor_memory.load(address + first, plan.chunk))]
     tensor_memory.wait_loads()
+    return words
+
+
+def stage(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, thread: Any, words: list[Int32]) -> None:
+    """Columns of dQ of this thread's query to shared memory, as [column / 4][query][column % 4]: no two threads share a bank."""
     place = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride + thread * 16
     for first in range(0, plan.chunk, QUAD):
         text = "st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};"

@@ -97,20 +97,23 @@ def _step(
     rewrites = mods.score_reads or (is_partial and mods.mask_reads)
     if rewrites:
         gradient_step.rewrite(plan, mods, place.s, element, is_partial)
-    s = gradient_step.load_column(place.s, plan.half)
+    # All of S at once hides its latency; scored, it would be all tanhs at once.
+    at_once = rewrites or mods.score is None
+    s = gradient_step.load_column(place.s, plan.half) if at_once else []
     after(pipes, "load_s", None, now)
     before(pipes, "exp", None, now)
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
     kept: list[Any] = []
-    # A chunk of P at a time, half a chunk where more than that is alive at once: a share of a learned tensor, S beside P.
+    # A chunk of P at a time, half a chunk where more than that is alive at once: shares of learned tensors, slopes, S beside P.
     count = gradient_step.CHUNK // 2 if mods.learned else gradient_step.CHUNK
     for first in range(0, plan.half, count):
-        part, slopes = s[first : first + count], None
+        raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + first, count)
+        part, slopes = raw, None
         if not rewrites:
             part, slopes = gradient_step.finished(mods, part, gradient_step.moved(element, first), is_partial)
         p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
         tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
-        kept += map(again, s[first : first + count]) if mods.remakes else gradient_step.weighted(p, slopes)
+        kept += map(again, raw) if mods.remakes else gradient_step.weighted(p, slopes)
     after(pipes, "exp", None, now)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []

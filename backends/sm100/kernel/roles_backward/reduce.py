@@ -1,5 +1,7 @@
 """The reduce role of the backward: a warpgroup that moves dQ of each step to shared memory, and stores dK and dV at the end."""
 
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
@@ -25,11 +27,8 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         trips = steps_of(plan, mods, at)
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
-            for chunk in cutlass.range_constexpr(plan.width_qk // plan.chunk):
-                name = f"drain_dq_{chunk}"
-                before(pipes, name, None, now)
-                gradient_output.drain(plan, tiles, pipes, now, chunk, thread)
-                after(pipes, name, None, now)
+            for piece in cutlass.range_constexpr(plan.dq_pieces):
+                _drain(plan, tiles, pipes, now, piece, thread)
         steps += trips
         end = Now(steps, visited, full)
         gradient_output.finish(plan, tiles, pipes, "store_dv", end, at, thread, None, trips > 0)
@@ -37,3 +36,17 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         visited += 1
         full += Int32(trips > 0)
         tile += work.stride
+
+
+def _drain(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, piece: int, thread: Any) -> None:
+    """A piece of a row of dQ: out of tensor memory at once, so that its columns are free, then to shared memory in chunks."""
+    columns = range(plan.width_qk)[piece * plan.width_qk // plan.dq_pieces :][: plan.width_qk // plan.dq_pieces]
+    before(pipes, f"load_dq_{piece}", None, now)
+    words = gradient_output.load_query_gradient(plan, tiles, thread, columns[:: plan.chunk])
+    after(pipes, f"load_dq_{piece}", None, now)
+    for at, first in enumerate(columns[:: plan.chunk]):
+        name = f"stage_dq_{first // plan.chunk}"
+        before(pipes, name, None, now)
+        part = words[at * plan.chunk : (at + 1) * plan.chunk]
+        gradient_output.stage(plan, tiles, pipes, now, first // plan.chunk, thread, part)
+        after(pipes, name, None, now)
