@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 MAGIC = b"\x7fELF"
+FATBIN, CUBIN = 0xBA55ED50, 2  # first word of a container of images; kind of those that are cubins
 SYMBOLS = 2  # type of a section that holds a symbol table
 INFO = b".nv.info"
 WITH_SIZE, REGISTER_COUNT = 4, 0x2F  # format of an attribute that carries its own length; the one with (symbol, registers)
@@ -28,7 +29,30 @@ class Section:
 
 
 def registers_at(address: int) -> Mapping[str, int]:
-    """Registers a thread by kernel name, of a 64-bit ELF image in memory; nothing if the image is of another kind."""
+    """Registers a thread by kernel name, of a cubin in memory or a container of some; nothing of compressed ones."""
+    found: dict[str, int] = {}
+    for image in images_at(address):
+        found |= registers_of_elf(image)
+    return found
+
+
+def images_at(address: int) -> Iterator[int]:
+    """Addresses of cubins. A container: magic, version, bytes of this header, bytes of what follows; each of its images: kind,
+    version, bytes of the header, bytes of data (as nvidia-cutlass-dsl 4.8.1 has them)."""
+    magic, _, header, size = struct.unpack("<IHHQ", ctypes.string_at(address, 16))
+    if magic != FATBIN:
+        yield address
+        return
+    at, end = address + header, address + header + size
+    while at < end:
+        kind, _, header, size = struct.unpack("<HHIQ", ctypes.string_at(at, 16))
+        if kind == CUBIN:
+            yield at + header
+        at += header + size
+
+
+def registers_of_elf(address: int) -> Mapping[str, int]:
+    """Of a 64-bit ELF image."""
     head = ctypes.string_at(address, 64)
     if head[:4] != MAGIC:
         return {}

@@ -133,6 +133,19 @@ def test_bytes_that_nobody_announced_are_told_by_the_phase_in_which_they_came():
     assert "16 bytes delivered and never announced, since phase 1, step 2; now phase 2" in found.message
 
 
+def test_bytes_announced_of_which_none_come_are_no_fault_where_nobody_waits():
+    body = """
+        setp.ne.b32 %p4, %r0, 0;
+        @%p4 bra END;
+        mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 48;
+        bra END;
+    SOFTMAX:
+        bra END;
+    MMA:
+    """
+    assert report(body).ok
+
+
 def test_an_access_out_of_bounds_tells_the_lane_and_the_buffer():
     body = """
         mul.lo.u32 %r5, %r0, 700;

@@ -95,7 +95,6 @@ HOPPER_FORWARD = (
     Case("D 96, window (64, 0)", square(384), dims=(96, 96), window=(64, 0)),
     Case("(192, 128)", square(256), dims=(192, 128)),
     Case("D 256, causal", square(256), dims=(256, 256), causal=True),
-    Case("D 128, 4 splits and combine", ((128, 1024),), splits=4),
     Case("D 128, sink", square(256), heads=(2, 2), sink=True),
 )
 HOPPER_BACKWARD = (
