@@ -1,0 +1,71 @@
+"""Every variant's backward becomes a cubin for sm_100a on a machine without a GPU, within its registers."""
+
+import re
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from attnspec.lowering.schedule.schedule import Schedule
+from attnspec.runtime.binary import Binary
+
+from attnspec import stages
+from tests.backends.sm100 import census
+from tests.backends.sm100.build import with_head_dim
+from tests.small_constants import VARIANTS, path_of
+
+REFUSED = {"packed_varlen", "mla"}
+QUICK = {"gemma2_local", "relative_bias"}
+SPILL = re.compile(r"\b(?:LDL|STL)\b")
+
+
+@cache
+def compiled(text: str) -> tuple[Schedule, Binary]:
+    """The backward of a variant, a path or a text."""
+    analysed = stages.analyse(stages.read(text))
+    schedule = stages.place(stages.draw(analysed, "backward"), analysed)
+    return schedule, stages.assemble(stages.emit(analysed, schedule), Path(mkdtemp(prefix="attnspec-test-")), sass=True)
+
+
+def variants() -> list[object]:
+    names = sorted(set(VARIANTS) - REFUSED)
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def assert_no_spills(binary: Binary) -> None:
+    assert binary.frame_bytes == 0
+    assert not SPILL.search(binary.sass or "")
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_backward_compiles_without_spills_to_what_its_schedule_says(variant: str) -> None:
+    schedule, binary = compiled(str(path_of(variant)))
+    found = binary.census()
+    assert_no_spills(binary)
+    assert found["mbarrier.init.shared.b64"] == census.barriers(schedule)
+    assert found["tcgen05.mma.cta_group::1.kind::f16"] == products(schedule)
+    assert found["cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"] == chunks(schedule)
+
+
+def products(schedule: Schedule) -> int:
+    """tcgen05.mma: each product stands twice, at a tile's first step or last one and in the loop."""
+    width, width_v = (census.padded(dim, 16) for dim in (schedule.head_dim, schedule.head_dim_v))
+    positions = census.padded(schedule.dataflow.tile_q, 16)
+    return 2 * (width + width_v + 3 * positions)
+
+
+def chunks(schedule: Schedule) -> int:
+    """Bulk reductions of a step."""
+    return sum(operation.kind.startswith("reduce_dq") for operation in schedule.dataflow.operations)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["8", "40", "96", "64, 128", "128, 64"])
+def test_head_dimension_compiles(dims: str) -> None:
+    assert_no_spills(compiled(with_head_dim(dims))[1])
+
+
+@pytest.mark.slow
+def test_fp16_compiles() -> None:
+    text = path_of("gemma2_local").read_text().replace("head_dim", "dtype fp16\nhead_dim", 1)
+    assert_no_spills(compiled(text)[1])
