@@ -27,9 +27,9 @@ ROWS = 16
 
 def multiply(instruction: Instruction) -> Rule:
     """wgmma.mma_async.sync.aligned.m64nNkK.D.A.B {d}, a, b, scale-d, negate-a, negate-b [, turned-a] [, turned-b]; of integers
-    ...s32.A.B[.satfinite] {d}, a, b, scale-d"""
-    words = instruction.parts
-    shape, result, a_format, b_format = words[4:8] if len(words) >= 8 else ("", "", "", "")
+    ...[.satfinite].s32.A.B {d}, a, b, scale-d"""
+    words = tuple(word for word in instruction.parts if word != "satfinite")
+    shape, result, a_format, b_format = words[4:8] if len(words) == 8 else ("", "", "", "")
     found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
     integers = a_format in WHOLE
     results = ("s32",) if integers else ("f32", "f16")
@@ -57,7 +57,7 @@ def multiply(instruction: Instruction) -> Rule:
         negates=(numbers[0] == 1) != (numbers[1] == 1),
         turned=(bool(turns[0]) if turns and not registers else False, bool(turns[-1]) if turns else False),
         registers=registers,
-        saturates="satfinite" in words,
+        saturates="satfinite" in instruction.parts,
     )
     sources = ((Rows(items_of(a)), "u32") if registers else (a, "u64"), (b, "u64"), (adds, "pred"))
     # Register by register, so that the accumulator is seen where it is, and not a copy of it that is not there yet.

@@ -1,6 +1,7 @@
 """A CTA and its cluster."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,18 @@ from attnspec.emulator.machine.special import special_of_cta, special_of_warp
 from attnspec.emulator.machine.tasks import Pipe
 from attnspec.emulator.machine.tensor_memory import TensorMemory
 from attnspec.emulator.machine.warp import Warp
+from attnspec.emulator.ptx.operands import Immediate, Kernel
 
 SM_REGISTERS = 65536
 MOST_REGISTERS = 255
+
+
+@lru_cache(maxsize=64)
+def most_asked(kernel: Kernel) -> int:
+    """The most registers that a setmaxnreg.inc of a kernel asks for: ptxas launches it with no more ("Used 232 registers" of 256
+    threads that ask for 232)."""
+    asked = [one.operands[0] for one in kernel.instructions if one.opcode.startswith("setmaxnreg.inc")]
+    return max((one.value for one in asked if isinstance(one, Immediate)), default=MOST_REGISTERS)
 
 
 @dataclass(eq=False)
@@ -66,7 +76,7 @@ class Cta:
             numbers = np.arange(index * LANES, (index + 1) * LANES)
             special = shared_special | special_of_warp(numbers, machine.launch.block, index)
             self.warps.append(Warp(self, index, machine.program, numbers < threads, special))
-        allowed = min(MOST_REGISTERS, SM_REGISTERS // max(1, threads) // 8 * 8)
+        allowed = min(MOST_REGISTERS, SM_REGISTERS // max(1, threads) // 8 * 8, most_asked(machine.program.kernel))
         launched = machine.launch.registers
         for warp in self.warps:
             warp.register_count = -(-launched // 8) * 8 if launched else allowed

@@ -192,6 +192,12 @@ def test_registers_are_a_pool():
         assert run(wait.format("", "setmaxnreg.dec.sync.aligned.u32 96;"), threads=512, seed=seed).ok
 
 
+def test_a_kernel_is_launched_with_no_more_registers_than_it_asks_for():
+    # ptxas: 256 threads that ask for 232 registers use 232, not 255.
+    wait = "mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 128; @%p1 bra A; setmaxnreg.inc.sync.aligned.u32 232; bra B;"
+    assert run(wait + "A: setmaxnreg.dec.sync.aligned.u32 40; B:", threads=256).ok
+
+
 def test_a_packed_register_that_nothing_writes_is_padding():
     out = np.zeros(32, np.uint8)
     body = "mov.u32 %r0, %laneid; cvt.u64.u32 %rd8, %r0; add.s64 %rd9, %rd0, %rd8; cvt.u16.u32 %h1, %r0;"
