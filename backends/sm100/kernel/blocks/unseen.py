@@ -22,6 +22,7 @@ from cutlass import Boolean, Float32, Int32, Int64, Uint32
 PIECE = 8  # columns of a value: 16 bytes
 WORDS = PIECE // 2
 WARP = 32
+WORD_BYTES = 4
 NAN = 0x7FFFFFFF
 INFINITY = 0x7F800000
 
@@ -45,15 +46,23 @@ def note(tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
         ptx("red.shared.min.s32 [{$r0}], {$r1};", (tiles.starts + 2).toint(), tile)
 
 
+def lane() -> Int32:
+    """Lane in the warp, read where it is needed: the library's own is read before the roles part, and spilled."""
+    return ptx("mov.u32 {$w0}, %laneid;", returns=[Int32])
+
+
 @cute.jit
-def clear(plan: Plan, value: Int32, lane: Int32):
-    """0 in the place of what is not finite, in a tile of values in shared memory; by the lanes of one warp."""
+def clear(plan: Plan, value: Int32):
+    """0 in the place of what is not finite, in a tile of values in shared memory; by the lanes of one warp.
+
+    A word at a time: the role that calls this has few registers.
+    """
     boxes = -(-plan.head_dim_v // plan.box_columns)
-    for piece in cutlass.range(boxes * plan.key_box_bytes // (WARP * 16), unroll=1):
-        address = value + (piece * WARP + lane) * 16
-        words = ptx("ld.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Uint32] * WORDS)
-        kept = [word & ~_infinite_halves(plan, word) for word in words]
-        ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", address, *kept)
+    address = value + lane() * WORD_BYTES
+    for _ in cutlass.range(boxes * plan.key_box_bytes // (WARP * WORD_BYTES), unroll=1):
+        word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
+        ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
+        address += WARP * WORD_BYTES
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.sync_warp()
 
@@ -80,11 +89,14 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
         for step in cutlass.range(run.trips, unroll=1):
             for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
                 first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
-                mine = cutlass.min(first + cute.arch.lane_idx(), at.kv_end - 1)
+                mine = cutlass.min(first + lane(), at.kv_end - 1)
                 bad = cute.arch.vote_ballot_sync(_is_infinite(plan, _piece(tiles, at, mine, column)))
-                seen = Uint32(bad) & keys_below(at.kv_end, first) & _seen(mods, q, first, at, row)
+                seen = Uint32(bad) & keys_below(at.kv_end, first)
+                if cutlass.const_expr(mods.mask is not None):
+                    seen = seen & mods.mask(q, first, at, row)
                 for key in cutlass.range(WORD, unroll=1):
-                    if (seen >> Uint32(key)) & Uint32(1) != Uint32(0):
+                    is_seen = (seen >> Uint32(key)) & Uint32(1) != Uint32(0)
+                    if is_seen & _is_scored(mods, q, first + key, at, row):
                         words = _piece(tiles, at, first + key, column)
                         more = [_poison(plan, word, half) for word in words for half in range(2)]
                         o0, o1, o2, o3 = o0 + more[0], o1 + more[1], o2 + more[2], o3 + more[3]
@@ -93,15 +105,9 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
     tensor_memory.wait_stores()
 
 
-def _seen(mods: Mods, q: Any, first: Any, at: At, row: Any) -> Uint32:
-    """Word of the 32 keys that the row sees: those of the mask whose score is not -inf (of a product q . k of 0)."""
-    seen = Uint32(0xFFFFFFFF) if mods.mask is None else mods.mask(q, first, at, row)
-    if mods.score is None:
-        return seen
-    for key in range(WORD):
-        is_hidden = mods.score(Float32(0.0), q, first + key, at, row) == -Float32.inf
-        seen = seen & Uint32(cutlass.select_(is_hidden, Uint32(0xFFFFFFFF ^ 1 << key), Uint32(0xFFFFFFFF)))
-    return seen
+def _is_scored(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
+    """Whether a key's score, of a product q . k of 0, is more than -inf."""
+    return Boolean(True) if mods.score is None else mods.score(Float32(0.0), q, key, at, row) != -Float32.inf
 
 
 def _piece(tiles: Tiles, at: At, key: Any, column: Any) -> tuple[Uint32, ...]:

@@ -55,8 +55,9 @@ def _first_product(program: tuple[Step, ...]) -> Step:
 def _clear_again(plan: Plan, tiles: Tiles, pipes: Pipes, now: Now, tile: Int32):
     """Where a tile is done a second time: values without what is not finite, from the first use on."""
     if tile < 0:
-        v = tiles.shared + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride
-        unseen.clear(plan, v, cute.arch.lane_idx())
+        _, shared = tensor_core.starts(tiles.starts)
+        v = (shared << 4) + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride
+        unseen.clear(plan, v)
 
 
 def _trip(
