@@ -13,6 +13,7 @@ from cutlass import Float32, Int32, Int64, Uint32
 
 NUMBER = 0x7FFFFFFF  # bits of a work tile's number; the sign tells that it is done a second time
 AGAIN = -0x80000000
+LAST_BARRIER = 15  # of the 16 named ones: others count up from 0
 MOST_HEADS = 1024  # more than any L2 holds, few enough that tile numbers stay in 32 bits
 
 
@@ -205,7 +206,7 @@ def following(plan: Plan, tiles: Tiles, mods: Mods, work: Work, tile: Int32, sto
         if tile >= work.count:
             if cutlass.const_expr(stores):
                 cute.arch.cp_async_bulk_wait_group(0, read=False)
-            cute.arch.barrier(barrier_id=1, number_of_threads=plan.working_threads)
+            cute.arch.barrier(barrier_id=LAST_BARRIER, number_of_threads=plan.working_threads)
             doubtful = (tiles.starts + 2).load()
             if doubtful < work.count:
                 tile = doubtful | Int32(AGAIN)

@@ -7,6 +7,7 @@ is not finite becomes 0 in shared memory before the product, and is added to the
 get the bits that they would have had without it, since 0 times any number is 0.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import cutlass
@@ -46,11 +47,6 @@ def note(tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
         ptx("red.shared.min.s32 [{$r0}], {$r1};", (tiles.starts + 2).toint(), tile)
 
 
-def lane() -> Int32:
-    """Lane in the warp, read where it is needed: the library's own is read before the roles part, and spilled."""
-    return ptx("mov.u32 {$w0}, %laneid;", returns=[Int32])
-
-
 @cute.jit
 def clear(plan: Plan, value: Int32):
     """0 in the place of what is not finite, in a tile of values in shared memory; by the lanes of one warp.
@@ -58,7 +54,7 @@ def clear(plan: Plan, value: Int32):
     A word at a time: the role that calls this has few registers.
     """
     boxes = -(-plan.head_dim_v // plan.box_columns)
-    address = value + lane() * WORD_BYTES
+    address = value + cute.arch.lane_idx() * WORD_BYTES
     for _ in cutlass.range(boxes * plan.key_box_bytes // (WARP * WORD_BYTES), unroll=1):
         word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
         ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
@@ -81,7 +77,7 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
     keys = mods.keys
     run = visit(plan, whole, keys(whole))
     q = cutlass.min(at.q_first + thread, at.q_last)
-    row = mods.row(q, at)
+    row, values = mods.row(q, at), _first_value(tiles, at)
     for column in cutlass.range(0, plan.head_dim_v, PIECE, unroll=1):
         o = tensor_memory.load(address + column, PIECE)
         tensor_memory.wait_loads()
@@ -89,36 +85,63 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
         for step in cutlass.range(run.trips, unroll=1):
             for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
                 first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
-                mine = cutlass.min(first + lane(), at.kv_end - 1)
-                bad = cute.arch.vote_ballot_sync(_is_infinite(plan, _piece(tiles, at, mine, column)))
-                seen = Uint32(bad) & keys_below(at.kv_end, first)
-                if cutlass.const_expr(mods.mask is not None):
-                    seen = seen & mods.mask(q, first, at, row)
+                mine = cutlass.min(first + thread % WARP, at.kv_end - 1)
+                bad = cute.arch.vote_ballot_sync(_is_infinite(plan, _piece(tiles, values, mine - at.kv_first, column)))
+                there = Uint32(bad) & keys_below(at.kv_end, first)
                 for key in cutlass.range(WORD, unroll=1):
-                    is_seen = (seen >> Uint32(key)) & Uint32(1) != Uint32(0)
-                    if is_seen & _is_scored(mods, q, first + key, at, row):
-                        words = _piece(tiles, at, first + key, column)
-                        more = [_poison(plan, word, half) for word in words for half in range(2)]
-                        o0, o1, o2, o3 = o0 + more[0], o1 + more[1], o2 + more[2], o3 + more[3]
-                        o4, o5, o6, o7 = o4 + more[4], o5 + more[5], o6 + more[6], o7 + more[7]
+                    if (there >> Uint32(key)) & Uint32(1) != Uint32(0):  # noqa: SIM102 what a row sees is looked up where it matters
+                        if _sees(mods, q, first + key, at, row):
+                            words = _piece(tiles, values, first + key - at.kv_first, column)
+                            more = [_poison(plan, word, half) for word in words for half in range(2)]
+                            o0, o1, o2, o3 = o0 + more[0], o1 + more[1], o2 + more[2], o3 + more[3]
+                            o4, o5, o6, o7 = o4 + more[4], o5 + more[5], o6 + more[6], o7 + more[7]
         tensor_memory.store(address + column, f32.words([o0, o1, o2, o3, o4, o5, o6, o7]))
     tensor_memory.wait_stores()
 
 
-def _is_scored(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
-    """Whether a key's score, of a product q . k of 0, is more than -inf."""
-    return Boolean(True) if mods.score is None else mods.score(Float32(0.0), q, key, at, row) != -Float32.inf
+@dataclass(frozen=True)
+class _Unstaged:
+    """Stands for values in shared memory: reads them where they come from, for the elements from `key` on."""
+
+    mods: Mods
+    place: At
+    q: Any
+    key: Any
+
+    def at(self, index: int) -> "_Unstaged":
+        """The values of one element."""
+        return _Unstaged(self.mods, self.place, self.q, self.key + index)
+
+    def value(self, number: int) -> Any:
+        """The `number`-th of them."""
+        stage = self.mods.stages[number]
+        return stage.value(self.key if stage.axis == "key" else self.q - self.key, self.place)
 
 
-def _piece(tiles: Tiles, at: At, key: Any, column: Any) -> tuple[Uint32, ...]:
-    """Eight columns of a value, as words, from global memory."""
+def _sees(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
+    """Whether a row sees a key: the mask shows it, and its score, of a product q . k of 0, is more than -inf."""
+    staged, seen = ((_Unstaged(mods, at, q, key),) if mods.stages else ()), Boolean(True)
+    if mods.mask is not None:
+        # The first of the word's 32 keys; what the others would cost is not compiled, since nobody asks for them.
+        seen = (mods.mask(q, key, at, row, *staged) & Uint32(1)) != Uint32(0)
+    if mods.score is not None:
+        seen = seen & (mods.score(Float32(0.0), q, key, at, row, *staged) != -Float32.inf)
+    return seen
+
+
+def _first_value(tiles: Tiles, at: At) -> Int64:
+    """Address of the first key's value, whatever it was made of forgotten."""
     value, sequence = tiles.value, at.sequence
-    place = (sequence.key_axis_given, sequence.key_given + (key - sequence.kv_first), at.hkv, column)
     offset: Any = Int64(0)
-    for index, stride in zip(place, value.stride, strict=True):
-        offset = offset + Int64(index) * Int64(stride)
-    text = "ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];"
-    return ptx(text, (value.iterator + offset).toint(), returns=[Uint32] * WORDS)
+    for index, axis in ((sequence.key_axis_given, 0), (sequence.key_given, 1), (at.hkv, 2)):
+        offset = offset + Int64(index) * Int64(value.stride[axis])
+    return ptx("mov.b64 {$w0}, {$r0};", (value.iterator + offset).toint(), returns=[Int64])
+
+
+def _piece(tiles: Tiles, values: Int64, key: Any, column: Any) -> tuple[Uint32, ...]:
+    """Eight columns of a value, as words, from global memory; keys are counted from the first at hand."""
+    address = values + (Int64(key) * Int64(tiles.value.stride[1]) + Int64(column)) * 2
+    return ptx("ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Uint32] * WORDS)
 
 
 def _is_infinite(plan: Plan, words: tuple[Uint32, ...]) -> Boolean:
