@@ -6,8 +6,14 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import draw_backward
 from attnspec.lowering.dataflow.forward import draw_forward
 from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.dataflow.one_query_tile import draw_one_query_tile
 
 
-def draw(analysed: Analysed, direction: Literal["forward", "backward"]) -> Dataflow:
-    """The graph of one kernel of the variant."""
-    return draw_forward(analysed) if direction == "forward" else draw_backward(analysed)
+def draw(analysed: Analysed, direction: Literal["forward", "backward"], *, one_query_tile: bool = False) -> Dataflow:
+    """The graph of one kernel of the variant.
+
+    one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
+    """
+    if direction == "backward":
+        return draw_backward(analysed)
+    return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed)

@@ -62,7 +62,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A kernel's graph. `direction` and the tile lengths (elements) say which kernel."""
+    """A kernel's graph. `direction` and the tile lengths (elements) say which kernel. key_tiles: of a step, where there is one
+    query tile and operations carry the number of the key tile instead."""
 
     direction: Literal["forward", "backward"]
     tile_q: int
@@ -71,6 +72,20 @@ class Dataflow:
     operations: tuple[Operation, ...]
     buffers: tuple[Buffer, ...]
     values: tuple[Value, ...]
+    key_tiles: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Tiles of scores in flight, which operations tell apart by their `query_tile`: query tiles, or key tiles of one."""
+        return self.query_tiles * self.key_tiles
+
+    @property
+    def streamed_bytes(self) -> int:
+        """Bytes that TMA loads from global memory every step."""
+        loads = {item.name for item in self.operations if item.engine == "tma" and item.rate == "step"}
+        places = {(item.producer, item.name): item for item in self.values if item.producer in loads and item.buffer}
+        ranges = ((item.part or (0, self.buffer(str(item.buffer)).size)) for item in places.values())
+        return sum(last - first for first, last in ranges)
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:

@@ -84,7 +84,7 @@ class Accesses:
         slot = next((at for at in found if at is not None), 0)
         query_tile = self.draft.dataflow.operation(value.producer).query_tile or 0
         depth = self._depths.get(placement.buffer, 1)
-        if placement.depth >= depth * self.draft.dataflow.query_tiles:
+        if placement.depth >= depth * self.draft.dataflow.lanes:
             slot += query_tile * depth
         start = placement.start(slot)
         first, last = value.part or (0, placement.size)

@@ -88,7 +88,7 @@ class _Wiring:
         """Slots of one ring: copies of the buffer, shared out among the query tiles if there is one for each."""
         if buffer is None:
             return 1
-        return max(1, self.depths[buffer] // self.dataflow.query_tiles) if self.per_query_tile(buffer) else self.depths[buffer]
+        return max(1, self.depths[buffer] // self.dataflow.lanes) if self.per_query_tile(buffer) else self.depths[buffer]
 
     def per_query_tile(self, buffer: str) -> bool:
         """Whether a buffer's writers belong to query tiles (`s`), not to the shared stream (`kv`)."""
@@ -133,7 +133,7 @@ class _Wiring:
         if channel.buffer is None or channel.once_a_tile:
             return (channel.name,)
         tile = self.dataflow.operation(channel.producer).query_tile
-        is_shared = self.depths[channel.buffer] < self.dataflow.query_tiles
+        is_shared = self.depths[channel.buffer] < self.dataflow.lanes
         part = next(v.part for v in self.dataflow.values if (v.producer, v.buffer) == (channel.producer, channel.buffer))
         starts_at = part[0] if part else 0
         ends = (self.role(channel.producer).name, self.role(channel.consumers[0]).name)

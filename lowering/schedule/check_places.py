@@ -43,7 +43,7 @@ def _check_depths(draft: Draft) -> None:
     """As many copies as the slots of the rings: those of one ring, or of one for each query tile. No ring is one of one slot."""
     for placement in draft.placements:
         rings = {channel.depth for channel in draft.channels if channel.buffer == placement.buffer} or {1}
-        allowed = {depth * count for depth in rings for count in (1, draft.dataflow.query_tiles)}
+        allowed = {depth * count for depth in rings for count in (1, draft.dataflow.lanes)}
         if len(rings) != 1 or placement.depth not in allowed:
             raise ScheduleError(
                 "ring-depth", f"{placement.buffer} has {placement.depth} copies for rings of {sorted(rings)} slots"

@@ -105,7 +105,7 @@ def key_of(question: Question) -> str:
             [[item.name, item.engine, item.rate, item.query_tile] for item in flow.operations],
             [[item.name, item.space, item.size if item.space == "tensor" else 0] for item in flow.buffers],
             [asdict(item) for item in flow.values],
-            [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles],
+            [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles, flow.key_tiles],
         ],
         "depths": find_depths(flow, question.dims, question.limits),
         "prices": [_numbers(question.expected), _numbers(question.worst)],

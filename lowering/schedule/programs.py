@@ -13,8 +13,8 @@ CLOSE = 1e-3  # cycles: starts that differ by less are equal
 def write_program(dataflow: Dataflow, role: Role, timing: Timing) -> tuple[ProgramStep, ...] | None:
     """The program of a role, from the circle of its starts cut where operations lag least.
 
-    None if that is no loop of the kernels: a tensor operation may lag by one step, with all others of its kind, so that the
-    first trip and the last leave out whole kinds; other roles run plain loops.
+    None if that is no loop of the kernels: an asynchronous operation may lag by one step, with all others of its kind, so that
+    the first trip and the last leave out whole kinds; roles of warps run plain loops.
     """
     circle = _circle(dataflow, role, timing)
     cuts = [cut for cut in (_cut(circle, at, timing) for at in range(len(circle))) if _is_loop(dataflow, cut)]
@@ -59,7 +59,7 @@ def _is_loop(dataflow: Dataflow, program: list[ProgramStep]) -> bool:
     for step in program:
         operation = dataflow.operation(step.operation)
         stages.setdefault(operation.kind, set()).add(step.stage)
-        if step.stage > (LARGEST_STAGE if operation.engine == "tensor" else 0):
+        if step.stage > (0 if operation.engine == "threads" else LARGEST_STAGE):
             return False
     return all(len(found) == 1 for found in stages.values())
 

@@ -88,7 +88,8 @@ def best(found: Sequence[Candidate]) -> Candidate:
 def _starts(question: Question) -> Iterator[tuple[str, tuple[Role, ...], tuple[str, ...]]]:
     """Groupings into roles, each with P over S and, where columns suffice, apart."""
     flow = question.dataflow
-    for grouping in GROUPINGS:
+    # What finishes a query tile is in no lane of its key tiles: other groupings make programs of one kind differ.
+    for grouping in GROUPINGS if flow.key_tiles == 1 else GROUPINGS[:1]:
         roles = assign_roles(flow, grouping)
         wide = {role.kind for role in roles if len(role.warps) >= WARPGROUP}
         if question.kinds is None or wide <= question.kinds:

@@ -15,26 +15,55 @@ def set_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, 
     Buffers of query tiles have a copy for each. If no stream of two fits beside them, the query tiles take turns in the
     staging buffer of the output. What is left goes to the stream, which hides the latency of global memory.
     """
-    depths = {buffer.name: _copies(dataflow, buffer.name) for buffer in dataflow.buffers if buffer.space != "register"}
-    stream = next(name for name, copies in depths.items() if not copies)
-    slot = dataflow.buffer(stream).size
+    streams = _streams(dataflow)
+    depths = {item.name: _copies(dataflow, item.name) for item in dataflow.buffers if item.space != "register"}
+    lanes = {name: depths[name] for name in streams}
     for staging in (depths["o_out"], 1):
-        depths["o_out"] = staging
-        taken = sum(dataflow.buffer(name).size * depth for name, depth in depths.items() if _is_shared(dataflow, name))
-        left = limits.shared_bytes - BARRIER_BYTES - taken
-        if left >= LEAST_STREAM * slot:
-            return {**depths, stream: min(left // slot, MOST_STREAM)}
-    needed = taken + LEAST_STREAM * slot + BARRIER_BYTES
+        depths |= {"o_out": staging, **{name: lanes[name] * least for name, least in streams.items()}}
+        if _taken(dataflow, depths) <= limits.shared_bytes - BARRIER_BYTES:
+            return _filled(dataflow, depths, lanes, limits)
+    needed = _taken(dataflow, depths) + BARRIER_BYTES
     raise Unsupported(
         statement, f"its tiles need {needed} bytes of shared memory, a block of {limits.target} has {limits.shared_bytes}"
     )
 
 
-def _is_shared(dataflow: Dataflow, name: str) -> bool:
-    return dataflow.buffer(name).space == "shared"
+def _filled(dataflow: Dataflow, depths: dict[str, int], lanes: dict[str, int], limits: Limits) -> dict[str, int]:
+    """More slots for the streams in turn, one for each lane, as long as there is room."""
+    while True:
+        before = dict(depths)
+        for name, more in lanes.items():
+            deeper = {**depths, name: depths[name] + more}
+            if deeper[name] <= MOST_STREAM and _taken(dataflow, deeper) <= limits.shared_bytes - BARRIER_BYTES:
+                depths = deeper
+        if depths == before:
+            return depths
+
+
+def _taken(dataflow: Dataflow, depths: dict[str, int]) -> int:
+    """Bytes of shared memory."""
+    return sum(item.size * depths[item.name] for item in dataflow.buffers if item.space == "shared")
+
+
+def _streams(dataflow: Dataflow) -> dict[str, int]:
+    """Buffers that keys and values come through: the large ones that TMA fills every step, with the least slots of a lane."""
+    loads = {item.name: item.query_tile for item in dataflow.operations if item.engine == "tma" and item.rate == "step"}
+    writers: dict[str, set[str]] = {}
+    for value in dataflow.values:
+        if value.producer in loads and value.buffer is not None:
+            writers.setdefault(value.buffer, set()).add(value.producer)
+    large = max(dataflow.buffer(name).size for name in writers) / 2
+    return {
+        name: LEAST_STREAM if len(found) > len({loads[writer] for writer in found}) else 1
+        for name, found in writers.items()
+        if dataflow.buffer(name).size >= large
+    }
 
 
 def _copies(dataflow: Dataflow, name: str) -> int:
-    """One for each query tile that writes the buffer; 0 for a stream, which no query tile owns."""
-    writers = {value.producer for value in dataflow.values if value.buffer == name}
-    return len({dataflow.operation(writer).query_tile for writer in writers} - {None})
+    """One for each lane that writes the buffer; one for all if no lane owns it, or a lane reads what another wrote (O)."""
+    values = [value for value in dataflow.values if value.buffer == name]
+    lanes = [tuple(dataflow.operation(end).query_tile for end in (value.producer, value.consumer)) for value in values]
+    if any(None not in pair and pair[0] != pair[1] for pair in lanes):
+        return 1
+    return max(1, len({writer for writer, _ in lanes} - {None}))

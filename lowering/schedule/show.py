@@ -24,6 +24,7 @@ def show_schedule(schedule: Schedule, masked: Prices | None = None) -> str:
         show_registers(schedule),
         show_choices(schedule),
         show_costs(schedule.proof.prices, masked),
+        show_traffic(schedule),
         show_critical(schedule),
         show_tiles(schedule),
         show_assumptions(schedule),
@@ -89,6 +90,12 @@ def show_costs(prices: Prices, masked: Prices | None = None) -> str:
     return _table("cost", head, rows)
 
 
+def show_traffic(schedule: Schedule) -> str:
+    """What a step loads from global memory (from L2, mostly), all of it for the query tiles in flight."""
+    count = schedule.dataflow.streamed_bytes
+    return f"global loads: {count} bytes a step, {count / schedule.proof.step_cycles:.0f} a cycle"
+
+
 def show_critical(schedule: Schedule) -> str:
     """What bounds a step: the circle of waits of the event graph, against the busiest unit."""
     proof = schedule.proof
@@ -108,9 +115,7 @@ def show_tiles(schedule: Schedule) -> str:
     prices, interval = schedule.proof.prices, schedule.proof.interval
     periods = [tile_period(schedule, prices, steps) for steps in TILE_STEPS]
     rows = [(f"{found.steps}", f"{found.cycles:.0f}", f"{found.cycles - found.steps * interval:.0f}") for found in periods]
-    title = (
-        "work tiles, by hand-overs alone: cycles from one to the next, and what of that its steps do not explain"
-    )
+    title = "work tiles, by hand-overs alone: cycles from one to the next, and what of that its steps do not explain"
     table = _table(title, ("steps", "cycles", "beyond its steps"), rows)
     return "\n".join([table, "  decided by " + " -> ".join(_boundary(periods[-1].circle))])
 
@@ -149,6 +154,7 @@ def schedule_as_dict(schedule: Schedule) -> dict[str, Any]:
         "step_cycles": proof.step_cycles,
         "critical": [{"operation": name, "cycles": cycles} for name, cycles in proof.critical],
         "assumptions": list(proof.assumptions),
+        "streamed_bytes": schedule.dataflow.streamed_bytes,
         "tile_cycles": {steps: tile_period(schedule, proof.prices, steps).cycles for steps in TILE_STEPS},
     }
 

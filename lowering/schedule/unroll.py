@@ -8,7 +8,7 @@ in tiles that have steps; those that close a tile run after its last trip, in ev
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Channel, Role
 
@@ -67,11 +67,18 @@ def first_writer(dataflow: Dataflow, roles: Sequence[Role], channel: Channel) ->
     producer = dataflow.operation(channel.producer)
     if not channel.once_a_tile or producer.rate == "tile" or channel.buffer is None:
         return channel.producer
-    writers = {value.producer for value in dataflow.values if value.buffer == channel.buffer}
+    values = [value for value in dataflow.values if value.buffer == channel.buffer]
+    writers = {value.producer for value in values}
     role = next(role for role in roles if any(step.operation == channel.producer for step in role.program))
     here = [step for step in role.program if step.operation in writers]
-    here = [step for step in here if dataflow.operation(step.operation).query_tile == producer.query_tile]
+    if not any(_crosses_lanes(dataflow, value) for value in values):  # else there is one place for all lanes
+        here = [step for step in here if dataflow.operation(step.operation).query_tile == producer.query_tile]
     return min(here, key=lambda step: step.stage).operation
+
+
+def _crosses_lanes(dataflow: Dataflow, value: Value) -> bool:
+    lanes = {dataflow.operation(end).query_tile for end in (value.producer, value.consumer)} - {None}
+    return len(lanes) > 1
 
 
 def uses(dataflow: Dataflow, roles: Sequence[Role], channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
