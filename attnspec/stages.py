@@ -139,7 +139,8 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
         learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
 
         def make_backward() -> EmulatedBackward:
-            return EmulatedBackward(emit(analysed, place(draw(analysed, "backward"), analysed, target)), learned)
+            schedule = place(draw(analysed, "backward"), analysed, target)
+            return EmulatedBackward(emit(analysed, schedule), learned, schedule)
 
         emitted = emit(analysed, schedule)
         return Kernel(EmulatedProgram(emitted, attention.spec.head_dim_v, schedule, make_backward=make_backward))

@@ -173,7 +173,7 @@ def run(
     done: list[Launched] = []
     faults = []
     for program, launch in launches:
-        machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply, names=names)
+        machine = Machine(program, launch, memory, seed, checks, multiply=numerics.multiply, names=names.of(program.kernel.name))
         watch(machine)
         with using(numerics.approximations):
             run_grid(machine, workers)

@@ -4,7 +4,7 @@ The emulator knows offsets, columns and warps. Without names it speaks of those 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Signal:
 class Names:
     """roles: by warp of a CTA. barriers: mbarriers by their byte in shared memory. arguments: of the host function, in order.
     specs: (file, line) of the kernel's source -> the place in what that line was made from, ready to print.
-    folders: starts of file names -> what is shown in their stead."""
+    folders: starts of file names -> what is shown in their stead. kernel: part of the name of the kernel that has these roles,
+    buffers and barriers, if the function launches others too."""
 
     roles: Mapping[int, str] = field(default_factory=dict)
     shared: tuple[Part, ...] = ()
@@ -57,6 +58,11 @@ class Names:
     arguments: tuple[str, ...] = ()
     specs: Mapping[tuple[str, int], str] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = ""
+
+    def of(self, kernel: str) -> "Names":
+        """Those that hold for a kernel."""
+        return self if self.kernel in kernel else replace(self, roles={}, shared=(), tensor=(), barriers={})
 
     def warp(self, index: int, cta: str) -> str:
         """A warp of a CTA."""

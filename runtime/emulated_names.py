@@ -32,6 +32,7 @@ def names_of(schedule: Schedule, emitted: Emitted, folder: Path) -> Names:
             for module in emitted.modules
             for line, span in module.spans.items()
         },
+        kernel=f"{emitted.modules[0].name}_kernel",
         folders={f"{folder}/": "emitted ", f"{Path(attnspec.backends.__path__[0]).parent}/": ""},
     )
 
