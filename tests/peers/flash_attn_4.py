@@ -73,7 +73,7 @@ def emulated(
         with tempfile.TemporaryDirectory() as folder:
             return Compiled(compiler(*arguments, options=f"{options} {kept} --dump-dir {folder}", **named))
 
-    kept = f"--gpu-arch {architecture}a --keep-ptx"
+    kept = f"--gpu-arch {architecture}a --keep-ptx --keep-cubin"
     hardware = cutlass_utils.HardwareInfo
     settings = (processors, pairs, architecture)
     emulation = Emulation(run)
