@@ -80,7 +80,7 @@ def delivery(warp: Any, target: int, barrier: int, mask: int | None, pairs: bool
 def signal_bytes(task: Task, where: Delivery, count: int) -> None:
     """Tell each mbarrier that its bytes are there."""
     for cta, offset in where.barriers:
-        cta.shared.require_alive(task)
+        cta.shared.require_alive(task, offset)
         cta.mbarrier(offset).complete(task, count)
 
 

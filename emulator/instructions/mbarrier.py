@@ -66,7 +66,7 @@ def arrive_lanes(warp: Any, mask: Any, addresses: Any, counts: Any, announces: b
     states = np.zeros(LANES, np.uint64)
     for lane in range(LANES) if mask is None else np.flatnonzero(mask):
         cta, offset = shared_place(warp, int(addresses[lane]))
-        cta.shared.require_alive(warp)
+        cta.shared.require_alive(warp, offset)
         barrier = cta.mbarrier(offset)
         states[lane] = barrier.phase & 0xFFFFFFFF | barrier.pending << 32
         if announces:

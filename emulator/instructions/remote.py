@@ -59,7 +59,7 @@ def put(task: Task, place: tuple[Any, int], values: Any, operation: str | None, 
 def tell(task: Task, heard: tuple[Any, int], count: int) -> None:
     """Count the bytes at the mbarrier."""
     cta, offset = heard
-    cta.shared.require_alive(task)
+    cta.shared.require_alive(task, offset)
     cta.mbarrier(offset).complete(task, count)
 
 

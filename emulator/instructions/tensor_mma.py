@@ -125,7 +125,7 @@ def issue_commit(warp: Any, mask: Any, barrier: Any, ctas: Any = None, group: in
 
     def arrive(task: Task) -> None:
         for one in targets:
-            one.shared.require_alive(task)
+            one.shared.require_alive(task, offset)
             one.mbarrier(offset).arrive(task, 1)
 
     queue(warp, group, "tcgen05.commit", arrive)

@@ -69,10 +69,12 @@ class SharedMemory:
             self.outside(places[wrong][0], lane_of(actor, wrong))
         return places // size + np.arange(count)[:, None]
 
-    def require_alive(self, actor: Any) -> None:
-        """Refuse to touch the memory of a CTA that has exited."""
+    def require_alive(self, actor: Any, barrier: int | None = None) -> None:
+        """Refuse to touch the memory of a CTA that has exited. barrier: where the mbarrier is that is touched, if one is."""
         if not self.alive:
-            raise KernelFault("exited-cta", f"{actor.name} touches shared memory of {self.name}, whose warps have all exited")
+            found = None if barrier is None else self.barriers.get(barrier)
+            what = f"touches shared memory of {self.name}" if found is None else f"arrives at {found.name}"
+            raise KernelFault("exited-cta", f"{actor.name} {what}, whose warps have all exited")
 
     def gather(self, actor: Any, places: Array, needed: Array | None = None) -> Array:
         """16-byte chunks at byte offsets, as arrays of two u64. needed: of which chunks the values matter, None for all."""
