@@ -31,8 +31,8 @@ from tests.peers.run import attention
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SHORT, LONG = 768, 1280  # keys
 ROWS = (
-    "MUFU", "f32x2", "FMA", "MUFU and FMA cycles", "ALU", "integer multiplies", "conversions", "barrier operations", "warp instructions", "MMA cycles",
-    "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA", "global bytes by threads",
+    "MUFU", "f32x2", "FMA", "MUFU and FMA cycles", "ALU", "integer multiplies", "conversions", "barrier operations",
+    "warp instructions", "MMA cycles", "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA", "global bytes by threads",
 )  # fmt: skip
 EXTRA = {"dense": "", "causal": "mask = causal\n", "softcap": "score = softcap(score, 15.0)\n"}
 # Of flash-attn-4 4.0.0b36 by a counter that shares no code with this one (an emulator of its own), for 256 x 128, PTX too.
@@ -148,8 +148,8 @@ mask touches. bf16, normally distributed inputs; flash-attn-4 4.0.0b36, compiled
 
 Counted are warp instructions of the PTX as the emulator runs it, not SASS: `mov`, which packs pairs and mostly vanishes, counts
 among warp instructions only. FMA is plain f32 arithmetic, f32x2 the packed one (two elements a lane); ALU is comparisons, maxima,
-selections, shifts, logic and integer additions. MMA cycles are those of the tensor core at 4,096 products a cycle; a processor has
-16 special functions and 128 FMA a cycle. Bytes are of one CTA.
+selections, shifts, logic and integer additions. MMA cycles are those of the tensor core at 4,096 products a cycle; a processor
+has 16 special functions and 128 FMA a cycle. Bytes are of one CTA.
 
 The last column is of another emulator, which shares no code with ours, also of PTX. Greatest distance from it: {distance:.1%}.
 """
