@@ -1,8 +1,8 @@
 """wgmma of sm_90a: matrix products of a warpgroup that complete later. PTX ISA 9.7.15; FACTS C3, C12.
 
-Each warp computes its own 16 rows: what the other three do is the same for other rows, so they need not meet. Products of a
-warp run in the order of issue. Their registers hold rubbish until they are done (PTX ISA: touching them is undefined); a chain
-of products on one accumulator takes it where the product before leaves it.
+Each warp computes its own 16 rows, in the order of issue; a warp that waits for products waits until all four have issued them.
+Their registers hold rubbish until they are done (PTX ISA: touching them is undefined); a chain of products on one accumulator
+takes it where the product before leaves it.
 """
 
 import re
@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.rule import LANES, Act, Loose, Rows, Rule, items_of, only, unsupported
+from attnspec.emulator.instructions.control import Waiting
+from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Loose, Rows, Rule, items_of, only, unsupported
 from attnspec.emulator.machine.matrix import SPANS, Tile, gather_tile, widen
 from attnspec.emulator.machine.tasks import Pipe, Task
+from attnspec.emulator.machine.warpgroup import warpgroup_of
 from attnspec.emulator.numerics.faithful import Form, whole
 from attnspec.emulator.ptx.operands import Immediate, Instruction, Vector
 
@@ -114,6 +116,7 @@ def issue(
     if warp.machine.observer is not None:
         warp.machine.observer.issue(warp, task, pipe)
     warp.products_open.append(task)
+    warpgroup_of(warp).add(warp, task)
     warp.machine.tasks.issue(task, pipe)
     return result
 
@@ -194,16 +197,24 @@ def wait(instruction: Instruction) -> Rule:
     return Act(partial(complete, count=count.value), blocking=True)
 
 
-def complete(warp: Any, mask: Any, count: int) -> None:
-    """Being asynchronous, the products may be done at this very moment; that is when they are if they have not been yet."""
+def complete(warp: Any, mask: Any, count: int) -> Any:
+    """Blocks until the other warps of the warpgroup have issued the products too. Being asynchronous, those may be done at this
+    very moment; that is when they are if they have not been yet."""
     groups = warp.product_groups
-    older = groups[: len(groups) - count] if count else groups
-    warp.product_groups = groups[len(groups) - count :] if count else []
-    tasks = [task for group in older for task in group]
+    tasks = [task for group in (groups[: len(groups) - count] if count else groups) for task in group]
     if tasks:
-        warp.machine.tasks.drain(warp.matrix_pipe, tasks[-1])
+        together = warpgroup_of(warp)
+        number = together.number(warp, tasks[-1])
+        if not together.joined(number):
+            together.waiting.append(warp)
+            warp.wait = Waiting(together)
+            return BLOCKED
+        warp.wait = None
+        tasks = together.complete(warp, number)
+    warp.product_groups = groups[len(groups) - count :] if count else []
     if warp.machine.observer is not None:
         warp.machine.observer.settled(warp, "wgmma", tasks)
+    return None
 
 
 TABLE = {
