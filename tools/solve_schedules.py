@@ -15,8 +15,9 @@ from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.find_solution import SHIPPED, key_of, rounded
 from attnspec.lowering.schedule.place import ask
 from attnspec.lowering.schedule.refusal import Unsupported
+from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
-from attnspec.lowering.schedule.search import search
+from attnspec.lowering.schedule.search import Question, search
 from attnspec.lowering.schedule.solution import solution_as_dict
 
 from attnspec import stages, variants
@@ -37,22 +38,29 @@ def questions() -> Iterator[Analysed]:
                 yield replace(found, score_cost=ElementCost(0.0, cost, 0.0, 0.0)) if cost else found
 
 
+def kernels(analysed: Analysed) -> Iterator[Question]:
+    """The forward and the backward of a variant, where the chip can run them."""
+    try:
+        refuse_unsupported(analysed, LIMITS)
+        yield rounded(ask(draw(analysed, "forward"), analysed, LIMITS))
+        refuse_backward(analysed, LIMITS)
+        yield rounded(ask(draw(analysed, "backward"), analysed, LIMITS))
+    except Unsupported:
+        return
+
+
 def solve() -> dict[str, object]:
     """The file's content: solutions, each once, and which question has which."""
     solutions: list[object] = []
     asked: dict[str, int] = {}
     for analysed in questions():
-        try:
-            refuse_unsupported(analysed, LIMITS)
-        except Unsupported:
-            continue
-        question = rounded(ask(draw(analysed, "forward"), analysed, LIMITS))
-        key = key_of(question)
-        if key not in asked:
-            found = solution_as_dict(search(question).solution)
-            solutions += [] if found in solutions else [found]
-            asked[key] = solutions.index(found)
-            print(key, analysed.spec.name, question.dims, asked[key], flush=True)
+        for question in kernels(analysed):
+            key = key_of(question)
+            if key not in asked:
+                found = solution_as_dict(search(question).solution)
+                solutions += [] if found in solutions else [found]
+                asked[key] = solutions.index(found)
+                print(key, analysed.spec.name, question.dataflow.direction, question.dims, asked[key], flush=True)
     return {"solutions": solutions, "questions": asked}
 
 

@@ -86,17 +86,23 @@ class _Loop:
                     yield EventEdge(writer, following, int(last), self.prices.of(writer).hold, "turn")
 
     def overlaps(self, overlays: Mapping[str, str]) -> Iterator[EventEdge]:
-        """What lies over another buffer is written after that has been read, and read before that is written again."""
+        """What lies over another buffer is written after that has been read, and read before that is written again.
+
+        Of several buffers over one, each is written after those named before it have been read.
+        """
         for over, under in overlays.items():
-            for value in self._of_steps():
-                for other in self._of_steps():
-                    if (value.buffer, other.buffer) == (over, under) and self.lane(value.producer) == self.lane(other.producer):
-                        first, last = other.consumer, value.producer
-                        yield EventEdge(first, last, -other.distance, self.seen(first, last), "overlay")
-                        tokens = self._copies(under) - value.distance
-                        yield EventEdge(
-                            value.consumer, other.producer, tokens, self.seen(value.consumer, other.producer), "overlay"
-                        )
+            earlier = [name for name in overlays if overlays[name] == under]
+            for base in (under, *earlier[: earlier.index(over)]):
+                yield from self._overlap(over, base)
+
+    def _overlap(self, over: str, under: str) -> Iterator[EventEdge]:
+        for value in self._of_steps():
+            for other in self._of_steps():
+                if (value.buffer, other.buffer) == (over, under) and self.lane(value.producer) == self.lane(other.producer):
+                    first, last = other.consumer, value.producer
+                    yield EventEdge(first, last, -other.distance, self.seen(first, last), "overlay")
+                    tokens = self._copies(under) - value.distance
+                    yield EventEdge(value.consumer, other.producer, tokens, self.seen(value.consumer, other.producer), "overlay")
 
     def seen(self, before: str, after: str) -> float:
         """Cycles from the start of one operation until another that waits for it may start."""

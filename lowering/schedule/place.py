@@ -5,13 +5,11 @@ from dataclasses import replace
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.graph import Dataflow
-from attnspec.lowering.schedule.assign_roles import assign_roles
 from attnspec.lowering.schedule.complete import complete
 from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.find_solution import Memory, find_solution, rounded, search_and_keep
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.make_choices import make_choices
-from attnspec.lowering.schedule.published import order_programs
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
@@ -36,7 +34,7 @@ def place(
     if dataflow.direction == "backward":
         refuse_backward(analysed, limits)
     question = ask(dataflow, analysed, limits)
-    solution, source = solve(question, memory, tell)
+    solution, source = find_solution(question, memory, tell)
     try:
         return _verified(question, solution)
     except ScheduleError:
@@ -53,16 +51,7 @@ def _verified(question: Question, solution: Solution) -> Schedule:
 def draft(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Draft:
     """The schedule that the passes make, before it is verified."""
     question = ask(dataflow, analysed, limits)
-    return complete(dataflow, solve(question)[0], question.choices, question.dims, limits)
-
-
-def solve(
-    question: Question, memory: Memory | None = None, tell: Callable[[str], None] = lambda text: None
-) -> tuple[Solution, str]:
-    """Roles, order and places, and where they come from. Those of the backward are published ones, for now."""
-    if question.dataflow.direction == "backward":
-        return Solution(order_programs(question.dataflow, assign_roles(question.dataflow))), "published"
-    return find_solution(question, memory, tell)
+    return complete(dataflow, find_solution(question)[0], question.choices, question.dims, limits)
 
 
 def ask(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Question:

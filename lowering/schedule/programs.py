@@ -20,7 +20,7 @@ def write_program(dataflow: Dataflow, role: Role, timing: Timing) -> tuple[Progr
     cuts = [cut for cut in (_cut(circle, at, timing) for at in range(len(circle))) if _is_loop(dataflow, cut)]
     if circle and not cuts:
         return None
-    program = min(cuts, key=lambda cut: max(step.stage for step in cut), default=[])
+    program = min(cuts, key=lambda cut: (max(step.stage for step in cut), sum(step.stage for step in cut)), default=[])
     opening = [step for step in role.program if dataflow.opens_tile(step.operation)]
     for step in opening:
         program = _with_opening(dataflow, program, step, timing.starts)

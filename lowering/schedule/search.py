@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnspec.lowering.dataflow.graph import Dataflow
-from attnspec.lowering.schedule.assign_roles import GROUPINGS, assign_roles
-from attnspec.lowering.schedule.complete import complete, find_depths
+from attnspec.lowering.schedule.assign_roles import GROUPINGS, Grouping, assign_roles
+from attnspec.lowering.schedule.complete import complete, find_depths, statement
 from attnspec.lowering.schedule.event_graph import critical_circle, steady_edges
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.loop_problem import loop_problem
 from attnspec.lowering.schedule.modulo import Timing, least_interval
-from attnspec.lowering.schedule.place_buffers import OVERLAYS
+from attnspec.lowering.schedule.place_buffers import OVERLAYS, place_buffers
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.programs import write_program
 from attnspec.lowering.schedule.refusal import ScheduleError
@@ -88,14 +88,18 @@ def best(found: Sequence[Candidate]) -> Candidate:
 def _starts(question: Question) -> Iterator[tuple[str, tuple[Role, ...], tuple[str, ...]]]:
     """Groupings into roles, each with P over S and, where columns suffice, apart."""
     flow = question.dataflow
-    # What finishes a query tile is in no lane of its key tiles: other groupings make programs of one kind differ.
-    for grouping in GROUPINGS if flow.key_tiles == 1 else GROUPINGS[:1]:
+    for grouping in _groupings(flow):
         roles = assign_roles(flow, grouping)
         wide = {role.kind for role in roles if len(role.warps) >= WARPGROUP}
         if question.kinds is None or wide <= question.kinds:
-            for separate in ((), tuple(OVERLAYS[flow.direction])):
-                if not separate or _columns(question) <= question.limits.tensor_columns:
+            for separate in ((), tuple(OVERLAYS["forward"])):
+                if not separate or (flow.direction == "forward" and _columns(question) <= question.limits.tensor_columns):
                     yield f"{grouping}{', apart' if separate else ''}", roles, separate
+
+
+def _groupings(dataflow: Dataflow) -> Sequence[Grouping]:
+    """Those that make sense: what closes a tile belongs to no lane of a query tile's key tiles, and the backward has no lanes."""
+    return GROUPINGS if dataflow.direction == "forward" and dataflow.key_tiles == 1 else GROUPINGS[:1]
 
 
 def _columns(question: Question) -> int:
@@ -128,8 +132,9 @@ def time(question: Question, roles: Sequence[Role], separate: Sequence[str]) -> 
     Products into one accumulator stay next to each other unless that costs cycles.
     """
     flow = question.dataflow
-    overlays = {name: under for name, (under, _) in OVERLAYS[flow.direction].items() if name not in separate}
     depths = find_depths(flow, question.dims, question.limits)
+    placements = place_buffers(flow, depths, question.limits, statement(question.dims), separate)
+    overlays = {item.buffer: item.overlays for item in placements if item.overlays is not None}
     names = _role_names(flow, roles)
     free, glued = (
         least_interval(loop_problem(flow, names, depths, question.expected, overlays, glued=glue)) for glue in (False, True)
