@@ -113,13 +113,21 @@ def approximated(name: str, exact_code: str, directed: str = "") -> Callable[[In
     return rule
 
 
+def quotient(instruction: Instruction) -> Pure | None:
+    """div: of f32 exact, or by the table of approximations (.full, .approx)."""
+    words = instruction.parts
+    if words[-1] == "f32" and ("full" in words or "approx" in words):
+        return rounded(f"P.divide({{0}}, {{1}}, {'full' in words})", "", 2)(instruction)
+    return rounded("{0} / {1}", "A.quotient({0}, {1}, MODE)", 2)(instruction)
+
+
 TABLE = {
     "add": rounded("{0} + {1}", "A.add_directed({0}, {1}, MODE)", 2),
     "sub": rounded("{0} - {1}", "A.add_directed({0}, -{1}, MODE)", 2),
     "mul": rounded("{0} * {1}", "A.multiply_directed({0}, {1}, MODE)", 2),
     "fma": fused,
     "mad": fused,
-    "div": rounded("{0} / {1}", "A.quotient({0}, {1}, MODE)", 2),
+    "div": quotient,
     "neg": exact("-{0}", 1),
     "abs": exact("np.abs({0})", 1),
     "min": extreme("min"),

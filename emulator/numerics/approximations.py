@@ -34,7 +34,9 @@ def exactly(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class Approximations:
-    """Functions of arrays of f32, of any shape. Subnormals are flushed, where the opcode says so, by the caller."""
+    """Functions of arrays of f32, of any shape. Subnormals are flushed, where the opcode says so, by the caller. half: ex2 and
+    tanh of f16 or bf16 codes (u16), by name, codes and format; None: as of f32, rounded. quotient: div.full (True) and div.approx
+    of f32; None: exact."""
 
     ex2: Function
     lg2: Function
@@ -44,6 +46,8 @@ class Approximations:
     sin: Function
     cos: Function
     tanh: Function
+    half: Callable[[str, Array, str], Array] | None = None
+    quotient: Callable[[Array, Array, bool], Array] | None = None
 
 
 EXACT = Approximations(
@@ -59,6 +63,11 @@ EXACT = Approximations(
 # numpy's own of f32: within 1 or 2 ulp, and faster.
 FAST = replace(EXACT, ex2=np.exp2, lg2=np.log2, rcp=np.reciprocal, sqrt=np.sqrt, tanh=np.tanh)
 current = FAST
+
+
+def divide(a: Array, b: Array, full: bool) -> Array:
+    """f32 a / b as div.full or div.approx."""
+    return a / b if current.quotient is None else current.quotient(a, b, full)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Bit-exact models of the H200's ex2, lg2, rcp and rsqrt `.approx.ftz.f32`, recovered from its answers to every mantissa.
+"""Bit-exact models of the H200's ex2, lg2, rcp, rsqrt, sqrt, sin and cos `.approx.ftz.f32`, recovered from its answers to every
+mantissa, and of ex2 and tanh of 16-bit floats, from its answers to every code.
 
 The unit is a table and a quadratic: the mantissa's top bits choose (c0, c1, c2), the low bits x give floor(c0 + c1 x + c2 u)
 with u = square(x) computed without the columns of lowest weight (Oberman and Siu, ARITH-17, describe the scheme). The tables
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from attnspec.emulator.numerics import formats
 from attnspec.emulator.numerics.approximations import EXACT
 
 TABLES = pathlib.Path(__file__).parent / "special_functions.npz"
@@ -98,6 +100,59 @@ def rsqrt(bits: np.ndarray) -> np.ndarray:
     return special(found, bits, at_zero=INFINITY, at_infinity=0, negative=NAN)
 
 
+def sqrt(bits: np.ndarray) -> np.ndarray:
+    _, exponent, mantissa = fields(bits)
+    power = exponent - 127
+    even, odd = (np.floor(interpolate(name, mantissa)).astype(np.int64) for name in ("sqrt_even", "sqrt_odd"))
+    found = np.where(power & 1 == 0, even, odd) + ((power >> 1) << 23)
+    found = special(found, bits, at_zero=0, at_infinity=INFINITY, negative=NAN)
+    zero = exponent == 0
+    return np.where(zero, np.asarray(bits) & np.uint32(0x80000000), found).astype(np.uint32)
+
+
+def circular(bits: np.ndarray, quadrants: int) -> np.ndarray:
+    """sin, `quadrants` quarter turns on. The argument is multiplied by f32 1 / 2 pi, towards zero (ptxas does so), and becomes a
+    fixed-point number of quarter turns with 23 fraction bits; a falling quadrant takes the fraction's one's complement. The
+    table's value, in units of 2**-24, is cut to f32."""
+    x = np.asarray(bits).astype(np.uint32).view(np.float32).astype(np.float64)
+    product = np.where(np.isfinite(x), np.abs(x), 0) * float(np.float32(0.15915493667125702))
+    near = product.astype(np.float32)
+    turns = np.where(near > product, np.nextafter(near, np.float32(0)), near).astype(np.float64)
+    fixed = np.floor(np.fmod(turns, 1) * 2.0**25).astype(np.int64) + (quadrants << 23)
+    part, fraction = fixed >> 23 & 3, fixed & 0x7FFFFF
+    value = interpolate("sin", np.where(part & 1 == 1, 0x7FFFFF - fraction, fraction)) * 2.0**-24
+    significand, power = np.frexp(value)
+    value = np.ldexp(np.floor(np.ldexp(significand, 24)), power - 24)
+    negative = (part >= 2) ^ (np.signbit(x) & (quadrants == 0))
+    found = np.where(negative, -value, value).astype(np.float32).view(np.uint32)
+    return np.where(np.isfinite(x), found, NAN).astype(np.uint32)
+
+
+def sin(bits: np.ndarray) -> np.ndarray:
+    return circular(bits, 0)
+
+
+def cos(bits: np.ndarray) -> np.ndarray:
+    return circular(bits, 1)
+
+
+def half(name: str, codes: np.ndarray, kind: str) -> np.ndarray:
+    """ex2 and tanh of f16 or bf16 codes (u16): the f32 result of ex2 cut short; tanh rounded to nearest, or the value below it
+    where the unit's table is that low."""
+    wide = codes.view(np.float16).astype(np.float32) if kind == "f16" else (codes.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        if name == "ex2":
+            found = ex2(wide.view(np.uint32))
+            if kind == "bf16":
+                return (found >> 16).astype(np.uint16)
+            value = found.view(np.float32).astype(np.float64)
+            result = formats.encode(formats.rounded(value, "f16", "rz"), "f16").astype(np.uint16)
+            return np.where(value >= 65536, np.uint16(0x7C00), result)
+        result = formats.encode(formats.rounded(np.tanh(wide.astype(np.float64)), kind), kind).astype(np.uint16)
+    below = np.unpackbits(tables()[f"tanh_{kind}_below"])[codes & 0x7FFF]
+    return result - below.astype(np.uint16)
+
+
 def special(found: np.ndarray, bits: np.ndarray, at_zero: int, at_infinity: int, negative: int) -> np.ndarray:
     """Results outside the positive normal numbers; subnormals count as zeros of their sign."""
     sign, exponent, mantissa = fields(bits)
@@ -108,22 +163,53 @@ def special(found: np.ndarray, bits: np.ndarray, at_zero: int, at_infinity: int,
     return np.where((exponent == 255) & (mantissa != 0), NAN, found).astype(np.uint32)
 
 
-def of_floats(model: Function, exact: Function) -> Function:
-    """A model of bits as a function of f32. The unit knows no subnormals: without .ftz those arguments and results, which
-    compilers treat by scaling, are the exact function's."""
+def of(model: Function, x: np.ndarray) -> np.ndarray:
+    """A model of bits as a function of f32."""
+    return model(x.astype(np.float32, copy=False).view(np.uint32)).view(np.float32)
+
+
+def scaled(model: Function, after: Function) -> Function:
+    """Without .ftz, as ptxas writes it: the unit knows no subnormals, so such an argument is multiplied by 2^24 before, and the
+    result made good. With .ftz the caller has flushed it, and zero does not change."""
 
     def function(x: np.ndarray) -> np.ndarray:
-        found = model(x.view(np.uint32)).view(np.float32)
-        small = (np.abs(x) < 2.0**-126) & (x != 0) | (found == 0)
-        return np.where(small, exact(x), found) if small.any() else found
+        small = np.abs(x) < np.float32(2.0**-126)
+        found = of(model, np.where(small, x * np.float32(2.0**24), x))
+        return np.where(small, after(found), found).astype(np.float32)
 
     return function
 
 
+def exponential(x: np.ndarray) -> np.ndarray:
+    """ex2: of half the argument, squared, where the result would be subnormal."""
+    small = x < -126
+    found = of(ex2, np.where(small, x * np.float32(0.5), x))
+    return np.where(small, found * found, found)
+
+
+def reciprocal(x: np.ndarray) -> np.ndarray:
+    """rcp: of the argument scaled where it, or the result, would be subnormal."""
+    small, large = np.abs(x) < np.float32(2.0**-126), np.abs(x) > np.float32(2.0**126)
+    factor = np.where(small, np.float32(2.0**24), np.where(large, np.float32(0.25), np.float32(1)))
+    return factor * of(rcp, x * factor)
+
+
+def quotient(a: np.ndarray, b: np.ndarray, full: bool) -> np.ndarray:
+    """a times rcp(b), both scaled where b is subnormal or, of div.full, above 2^126 (as ptxas writes it)."""
+    small, large = np.abs(b) < 2.0**-126, (np.abs(b) > 2.0**126) & full
+    factor = np.where(small, np.float32(2.0**24), np.where(large, np.float32(0.25), np.float32(1)))
+    return a * factor * rcp((b * factor).view(np.uint32)).view(np.float32)
+
+
 MEASURED = replace(
     EXACT,
-    ex2=of_floats(ex2, EXACT.ex2),
-    lg2=of_floats(lg2, EXACT.lg2),
-    rcp=of_floats(rcp, EXACT.rcp),
-    rsqrt=of_floats(rsqrt, EXACT.rsqrt),
+    ex2=exponential,
+    lg2=scaled(lg2, lambda y: y - np.float32(24)),
+    rcp=reciprocal,
+    rsqrt=scaled(rsqrt, lambda y: y * np.float32(4096)),
+    sqrt=scaled(sqrt, lambda y: y * np.float32(2.0**-12)),
+    sin=lambda x: of(sin, x),
+    cos=lambda x: of(cos, x),
+    half=half,
+    quotient=quotient,
 )

@@ -64,6 +64,9 @@ def compute(name: str, kind: str, options: Sequence[str], *bits: Array) -> Array
     if name in ("neg", "abs"):
         result = bits[0] ^ U16(0x8000) if name == "neg" else bits[0] & U16(0x7FFF)
         return np.where((bits[0] & U16(0x7FFF)) > INFINITY[kind], U16(0x7FFF), result)
+    table = approximations.current.half
+    if name in ("ex2", "tanh") and table is not None:
+        return table(name, np.ascontiguousarray(bits[0]), kind)
     values = [widen(one, kind) for one in bits]
     if "ftz" in options:
         values = [flush(one, kind) for one in values]

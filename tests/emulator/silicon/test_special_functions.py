@@ -9,13 +9,14 @@ from attnspec.emulator.numerics import measured as models
 from attnspec.emulator.numerics.approximations import using
 
 from tests.emulator.silicon.elementwise import approximations
-from tests.emulator.silicon.sweeps import OCTAVE, OCTAVES
+from tests.emulator.silicon.sweeps import COARSE, OCTAVE, OCTAVES
+from tests.emulator.silicon.tables import CODES, FUNCTIONS
 from tests.emulator.silicon.test_answers import run
 
 DATA = pathlib.Path(__file__).parent / "data"
-MODELLED = ("ex2", "lg2", "rcp", "rsqrt")
+MODELLED = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos")
 SWEEPS = [(name, first) for name in MODELLED for first in OCTAVES[name]]
-ROWS = {name: 2 * row + 1 for row, name in enumerate(("ex2", "lg2", "rcp", "rsqrt"))}  # the .ftz row of each
+ROWS = {name: 2 * row + 1 for row, name in enumerate(MODELLED)}  # the .ftz row of each
 
 
 @pytest.mark.parametrize("name", MODELLED)
@@ -43,6 +44,22 @@ def test_every_mantissa_agrees_with_the_gpu(name: str, first: int) -> None:
         arguments = (first + start + np.arange(1 << 20)).astype(np.uint32)
         found.update(getattr(models, name)(arguments).tobytes())
     assert found.digest() == digest
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_sampled_floats_of_all_exponents_agree_with_the_gpu(name: str) -> None:
+    measured = np.load(DATA / "sweeps.npz")[f"coarse_{name}/out.sampled"]
+    arguments = (np.arange(0, (1 << 32) // COARSE, 4096) * COARSE).astype(np.uint32)
+    assert np.array_equal(getattr(models, name)(arguments), measured)
+
+
+@pytest.mark.parametrize("table", list(FUNCTIONS))
+def test_every_16_bit_float_agrees_with_the_gpu(table: str) -> None:
+    name, kind = table.split("_")
+    words = np.load(DATA / "tables.npz")[f"table_{table}/out"]
+    codes = np.arange(CODES, dtype=np.uint16)
+    assert np.array_equal(models.half(name, codes, kind), (words & 0xFFFF).astype(np.uint16))
+    assert np.array_equal(models.half(name, codes[::-1].copy(), kind), (words >> 16).astype(np.uint16))
 
 
 @pytest.mark.parametrize("name", MODELLED)
