@@ -11,7 +11,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.forward import ELEMENT_BYTES, SWIZZLE_ELEMENTS, TILE_KV, TILE_Q, padded
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
-from attnspec.language.expr import Name
+from attnspec.language.expr import Name, Number, Read, names, nodes
 
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 CHUNK = 32  # columns of dQ that go to global memory at a time, f32
@@ -44,6 +44,18 @@ def pieces(analysed: Analysed) -> int:
     """
     is_plain = analysed.spec.score == Name("score", "float")
     return 1 if is_plain or _width(analysed) <= WHOLE or len(_chunks(analysed)) % 2 else 2
+
+
+def merges(analysed: Analysed) -> bool:
+    """Whether P waits for dP: the score is needed with dP, and cannot be kept, nor its slope in P.
+
+    So it is where a learned tensor's share needs the score or a slope that is not 1, and where the score reads something of
+    every element and its slope is not 1.
+    """
+    derivative, score = analysed.derivative, analysed.spec.score
+    has_slope = derivative.score != Number(1.0, "float")
+    in_share = any("score" in names(found.partial) for found in derivative.learned) or (has_slope and bool(derivative.learned))
+    return in_share or (has_slope and any(isinstance(at, Read) and "q" in names(at) for at in nodes(score)))
 
 
 def has_own_columns(analysed: Analysed) -> bool:
@@ -133,6 +145,7 @@ def _values(analysed: Analysed) -> list[Value]:
         Value("mma_dp", "load_dp", "dp", name="dp"),
         *(Value(before, "ds", "scores") for before in ("exp", "load_dp")),
         Value("ds", "share_ds", "scores"),
+        *([Value("load_dp", "exp", "scores")] if merges(analysed) else []),
         Value("ds", "mma_dk", "ds", name="ds"),
         Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
         *_accumulators(),

@@ -10,8 +10,9 @@ from attnspec.backends.sm100.emit.mask import solved_for, write_query_mask
 from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward import merges
 
-from attnspec.language.expr import Expr, Number, names
+from attnspec.language.expr import Expr, Number
 
 ONE = Number(1.0, "float")
 ONE_BY_ONE = ("distance", "element", "scattered")  # addresses at which every element has an address of its own to compute
@@ -42,12 +43,6 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     mask_reads = spec.mask is not None and reads_memory([rest[2]])
     in_loop = any(found.address in ONE_BY_ONE for found in derivative.learned) or reads_memory(rest[plain:])
     _write_mods(source, analysed, {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop})
-
-
-def remakes_probabilities(analysed: Analysed) -> bool:
-    """Whether a learned tensor's share needs S beside dP: where the slope is not 1, or the share names the score."""
-    learned = analysed.derivative.learned
-    return bool(learned) and (analysed.derivative.score != ONE or any("score" in names(found.partial) for found in learned))
 
 
 def _write_learned(source: Source, analysed: Analysed, exprs: Sequence[Expr]) -> None:
@@ -109,7 +104,7 @@ def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -
                 place = f"{attributes[found.tensor]!r}, {found.address!r}, partial_{number}, indices_{number}"
                 source.line(f"LearnedRead({place}),")
         source.line("),")
-        source.line(f"remakes={remakes_probabilities(analysed)},")
+        source.line(f"merges={merges(analysed)},")
         if analysed.derivative.sink:
             source.line("sink=sink_score,")
             with source.block("sinks=("):

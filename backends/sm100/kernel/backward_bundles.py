@@ -73,8 +73,8 @@ class BackwardMods:
     mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     is_folded: nothing comes between q . k and the exponential but that factor.
-    learned: reads of learned tensors in the score. remakes: P is made twice from S, since S itself is needed with dP: where a
-    share of a learned tensor is wanted and the slope is not 1, or that share needs the score.
+    learned: reads of learned tensors in the score. merges: the score is needed with dP, for a share of a learned tensor, or
+    since it reads something of every element and its slope is not 1.
     sink(at): logit that joins the denominator, or None where it is not learned; sinks: its reads of learned tensors.
     score_reads, mask_reads: whether an element of the score, of the mask, needs a load. gathers_in_loop: so many instructions go
     to an element's share of a learned tensor that shares are taken a few at a time.
@@ -89,7 +89,7 @@ class BackwardMods:
     to_log2: float
     is_folded: bool
     learned: tuple[LearnedRead, ...] = ()
-    remakes: bool = False
+    merges: bool = False
     sink: Callable[..., Any] | None = None
     sinks: tuple[SinkRead, ...] = ()
     score_reads: bool = False

@@ -170,6 +170,19 @@ def _wait_empty(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
             cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
 
 
+def await_commits(pipes: Pipes, operations: tuple[str, ...], end: Now) -> None:
+    """Wait until all that the tensor core has read of what these operations wrote is given back.
+
+    For the end of a role: a commit that nobody waits for would arrive in shared memory that the CTA has left.
+    """
+    for pipe in pipes.table:
+        if pipe.produce in operations and pipe.empty is not None and pipe.empty_by == "tensor":
+            for later in range(pipe.depth):
+                now = Now(end.steps + later, end.tiles + later, end.full_tiles + later)
+                pointer = barrier(pipes, pipe, pipe.empty, None, now)
+                cute.arch.mbarrier_wait(pointer, _parity(pipe, now, 0) ^ 1)
+
+
 def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
     """Signal all that `operation` completes: outputs that are full, inputs that it was the last to read."""
     for pipe in pipes.table:

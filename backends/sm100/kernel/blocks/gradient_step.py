@@ -15,9 +15,11 @@ from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, all_keys, keys_below
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.query_walk import KeyAt
+from attnspec.backends.sm100.kernel.work import again
 from cutlass import Float32, Int32, Uint32
 
 CHUNK = WORD  # columns a tensor memory instruction moves
+PIECE = 8  # 16-bit values of 16 bytes
 LOOP_CHUNK = 16  # columns at hand at a time where elements load something of their own
 Column = list[Float32]
 
@@ -35,6 +37,11 @@ class Element:
 def moved(element: Element, queries: Any) -> Element:
     """The same key, some queries on."""
     return Element(element.kv, element.first_query + queries, element.at, element.key)
+
+
+def renewed(element: Element) -> Element:
+    """The same values, known only from here on: or the compiler adds each query of a tile to them before the loop, and spills."""
+    return Element(again(element.kv), again(element.first_query), element.at, tuple(again(value) for value in element.key))
 
 
 def load_column(address: Any, count: int) -> Column:
@@ -72,39 +79,42 @@ def scored(mods: BackwardMods, s: Column, element: Element) -> tuple[Column, Col
     return found, None if pairs[0][1] is None else [Float32(slope) for _, slope in pairs]
 
 
-def masked(mods: BackwardMods, s: Column, element: Element) -> Column:
-    """-inf where the key is hidden from the query, or one of the two is beyond its sequence."""
-    hidden = f32.constant(-float("inf"))
+def visible_words(mods: BackwardMods, element: Element, count: int) -> list[Uint32]:
+    """A word for each 32 of a thread's queries: which of them see its key, both being inside their sequences."""
     inside = all_keys(element.kv < element.at.sizes.len_kv)
-    found: Column = []
-    for first in range(0, len(s), WORD):
+    words = []
+    for first in range(0, count, WORD):
         start = element.first_query + first
         visible = keys_below(element.at.sizes.len_q, start) & inside
         if mods.mask is not None:
             visible = visible & mods.mask(element.kv, start, element.at, element.key)
-        part = s[first : first + WORD]
-        found += [f32.where_bit(Uint32(visible), index, value, hidden) for index, value in enumerate(part)]
-    return found
+        words.append(Uint32(visible))
+    return words
+
+
+def masked(s: Column, words: list[Uint32] | None, first: int) -> Column:
+    """-inf where the key is not seen. words: of `visible_words`, None where all see it; first: the first element's number."""
+    if words is None:
+        return s
+    hidden = f32.constant(-float("inf"))
+    return [f32.where_bit(words[at // WORD], at % WORD, value, hidden) for at, value in enumerate(s, first)]
 
 
 @cute.jit
 def rewrite(plan: BackwardPlan, mods: BackwardMods, address: Int32, element: Element, is_partial: cutlass.Constexpr):
-    """Finish the scores in tensor memory, a chunk at a time.
+    """Finish the scores in tensor memory, a chunk at a time; mask them only where the mask reads something of every element.
 
     Where an element needs a load of its own: with all of a thread's part at hand the compiler starts all its loads at once, and
     spills.
     """
-    for first in cutlass.range(0, plan.half, LOOP_CHUNK, unroll=1):
+    is_by_words = is_partial and mods.mask_reads
+    count = CHUNK if is_by_words else LOOP_CHUNK
+    for first in cutlass.range(0, plan.half, count, unroll=1):
         own = moved(element, first)
-        s, _ = finished(mods, load_column(address + first, LOOP_CHUNK), own, is_partial)
-        tensor_memory.store(address + first, f32.words(s))
+        words = visible_words(mods, own, count) if cutlass.const_expr(is_by_words) else None
+        s, _ = scored(mods, load_column(address + first, count), own)
+        tensor_memory.store(address + first, f32.words(masked(s, words, 0)))
     tensor_memory.wait_stores()
-
-
-def finished(mods: BackwardMods, s: Column, element: Element, is_partial: bool) -> tuple[Column, Column | None]:
-    """Scores, scaled, scored and masked, and their slopes (None: all 1)."""
-    s, slopes = scored(mods, s, element)
-    return (masked(mods, s, element) if is_partial else s), slopes
 
 
 def probabilities(mods: BackwardMods, s: Column, minus_lse: Column) -> Column:
@@ -139,9 +149,13 @@ def _unless_zero(probability: Float32, value: Float32) -> Float32:
     return Float32(cutlass.select_(probability == Float32(0.0), Float32(0.0), value))
 
 
-def share(plan: BackwardPlan, address: Any, row: Any, words: list[Int32]) -> None:
-    """A thread's 64 values of dS, 16 bits each, to its 128-byte row of shared memory, swizzled as the tensor core reads it."""
+def share(plan: BackwardPlan, address: Any, row: Any, words: list[Int32], start: Any = 0) -> None:
+    """Values of dS, 16 bits each, to a thread's 128-byte row of shared memory, swizzled as the tensor core reads it.
+
+    start: the 16-byte piece of the row that they begin with.
+    """
     per_row = plan.row_bytes // 16
-    for piece in range(per_row):
-        place = address + ((row % per_row) ^ piece) * 16
+    address, row = again(address), again(row)  # or the places of all pieces are found before the loop, and spill
+    for piece in range(len(words) // 4):
+        place = address + ((row % per_row) ^ (start + piece)) * 16
         ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words[4 * piece : 4 * piece + 4])

@@ -7,10 +7,10 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, merged_step, tensor_memory
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, visit
-from attnspec.backends.sm100.kernel.work import Work, again, key_tile, own_copy, touches
+from attnspec.backends.sm100.kernel.work import Work, again, key_tile, touches
 from cutlass import Int32
 
 
@@ -34,15 +34,14 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
 
     P takes the place of S in tensor memory and dS that of dP, each warpgroup in its own half of the columns.
     """
-    work = own_copy(work)
-    hidden, key_values, sizes = mods.hidden, mods.key, work.sizes
+    hidden, key_values = mods.hidden, mods.key
     place, sums = _find_place(plan, tiles), learned_gradient.running_sums(mods)
-    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
         kv = at.kv_base + place.row
         done = Int32(0)
-        for head in cutlass.range(group(sizes), unroll=1):
+        for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
             run = visit(plan, mods, own)
             key = key_values(cutlass.min(kv, own.kv_last), own)
@@ -51,9 +50,12 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
                 now = Now(steps + done + step, visited, full)
                 query = key_tile(run, step) * plan.tile_q
                 element = gradient_step.Element(kv, query + place.query, own, key)
-                is_partial = touches(plan.tile_q, sizes.len_q, masked, query) | (own.kv_base + plan.tile_kv > sizes.len_kv)
+                is_last = own.kv_base + plan.tile_kv > own.sizes.len_kv
+                is_partial = touches(plan.tile_q, own.sizes.len_q, masked, query) | is_last
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
-                if is_partial:
+                if cutlass.const_expr(mods.merges):
+                    _merged_step(plan, tiles, pipes, mods, place, now, element, sums)
+                elif is_partial:
                     _step(plan, tiles, pipes, mods, place, now, element, sums, True)
                 else:
                     _step(plan, tiles, pipes, mods, place, now, element, sums, False)
@@ -93,6 +95,10 @@ def _step(
     is_partial: bool,
 ) -> None:
     """One step of the thread's part: S to P, dP to dS. sums: what learned tensors have gathered in registers."""
+    element = gradient_step.renewed(element)
+    masks = is_partial and not mods.mask_reads
+    # Before there are scores: a mask of many instructions, spread over them, would want as many registers more.
+    words = gradient_step.visible_words(mods, element, plan.half) if masks else None
     before(pipes, "load_s", None, now)
     rewrites = mods.score_reads or (is_partial and mods.mask_reads)
     if rewrites:
@@ -108,30 +114,31 @@ def _step(
     count = gradient_step.CHUNK // 2 if mods.learned else gradient_step.CHUNK
     for first in range(0, plan.half, count):
         raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + first, count)
-        part, slopes = raw, None
-        if not rewrites:
-            part, slopes = gradient_step.finished(mods, part, gradient_step.moved(element, first), is_partial)
+        own = gradient_step.moved(element, first)
+        part, slopes = (raw, None) if rewrites else gradient_step.scored(mods, raw, own)
+        part = gradient_step.masked(part, words, first)
         p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
         tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
-        kept += map(again, raw) if mods.remakes else gradient_step.weighted(p, slopes)
+        kept += gradient_step.weighted(p, slopes)
     after(pipes, "exp", None, now)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []
+    count = gradient_step.LOOP_CHUNK
+    coming = tensor_memory.load(place.dp, count)
     for first in range(0, plan.half, count):
+        tensor_memory.wait_loads()
+        dp, rest = coming, first + count < plan.half
+        coming = tensor_memory.load(place.dp + first + count, count) if rest and not mods.gathers_in_loop else dp
         own = gradient_step.moved(element, first)
-        weights, raw, slopes = kept[first : first + count], None, None
-        if mods.remakes:
-            raw = gradient_step.scaled(mods, weights, own)
-            part, slopes = gradient_step.finished(mods, weights, own, is_partial)
-            weights = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
-        dp = gradient_step.load_column(place.dp + first, count)
+        weights = kept[first : first + count]
         minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, count)
         found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or not mods.is_folded)
         if mods.gathers_in_loop:
             tensor_memory.store(place.dp + first, f32.words(found))
+            coming = tensor_memory.load(place.dp + first + count, count) if rest else dp
         else:
-            learned_gradient.gather(tiles, mods, sums, found, raw, own)
-        ds += f32.narrow(gradient_step.weighted(found, slopes), plan.element)
+            learned_gradient.gather(tiles, mods, sums, found, None, own)
+        ds += f32.narrow(found, plan.element)
     if mods.gathers_in_loop:
         learned_gradient.gather_in_loop(plan, tiles, mods, sums, place.dp, element)
     learned_gradient.end_diagonals(tiles, mods, sums, gradient_step.moved(element, plan.half))
@@ -142,3 +149,25 @@ def _step(
     before(pipes, "share_ds", None, now)
     gradient_step.share(plan, place.shared, place.row, ds)
     after(pipes, "share_ds", None, now)
+
+
+def _merged_step(
+    plan: BackwardPlan,
+    tiles: BackwardTiles,
+    pipes: Pipes,
+    mods: BackwardMods,
+    place: _Place,
+    now: Now,
+    element: gradient_step.Element,
+    sums: Any,
+) -> None:
+    """The same with S and dP both at hand: what both need of the score is never kept. Every step takes the mask."""
+    element = gradient_step.renewed(element)
+    for name in ("load_s", "load_dp", "exp", "ds", "share_ds"):
+        before(pipes, name, None, now)
+    rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
+    columns = (place.s, place.p, place.dp, place.ds)
+    merged_step.loop(plan, tiles, mods, sums, columns, rows, place.shared, place.row, element)
+    learned_gradient.end_diagonals(tiles, mods, sums, gradient_step.moved(element, plan.half))
+    for name in ("load_s", "load_dp", "exp", "ds", "share_ds"):
+        after(pipes, name, None, now)

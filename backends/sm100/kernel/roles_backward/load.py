@@ -8,10 +8,10 @@ from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, Backwa
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.bundles import Box
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
+from attnspec.backends.sm100.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
 from attnspec.backends.sm100.kernel.plan import Step
 from attnspec.backends.sm100.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
-from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy
+from attnspec.backends.sm100.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
 
 KEYS = ("load_k", "load_v")  # once a work tile
@@ -23,12 +23,11 @@ def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mod
 
     Keys and values come once a work tile, in their place among the first step's operations; tiles without steps load nothing.
     """
-    work = own_copy(work)
-    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
         done = Int32(0)
-        for head in cutlass.range(group(work.sizes), unroll=1):
+        for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
             run = visit(plan, mods, own)
             for step in cutlass.range(run.trips, unroll=1):
@@ -39,6 +38,7 @@ def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mod
         visited += 1
         full += Int32(done > 0)
         tile += work.stride
+    await_commits(pipes, tuple(step.operation for step in plan.programs["load"]), Now(steps, visited, full))
 
 
 @cute.jit

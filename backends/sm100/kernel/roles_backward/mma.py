@@ -10,7 +10,7 @@ from attnspec.backends.sm100.kernel.blocks import tensor_core
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm100.kernel.plan import Step
 from attnspec.backends.sm100.kernel.query_walk import locate, steps_of
-from attnspec.backends.sm100.kernel.work import Work, own_copy
+from attnspec.backends.sm100.kernel.work import Work, again
 from cutlass import Boolean, Int32
 
 
@@ -21,9 +21,8 @@ def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods
 
     An operation of stage 1 belongs to the step before: the first trip runs stage 0 alone, the last stage 1 alone.
     """
-    work = own_copy(work)
     program = plan.programs["mma"]
-    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         trips = steps_of(plan, mods, locate(plan, work, tile))
         if trips > 0:

@@ -9,7 +9,7 @@ from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_output
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.query_walk import locate, steps_of
-from attnspec.backends.sm100.kernel.work import Work, own_copy
+from attnspec.backends.sm100.kernel.work import Work, again
 from cutlass import Int32
 
 
@@ -19,9 +19,8 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
 
     A key tile that no query sees has dK = dV = 0.
     """
-    work = own_copy(work)
     thread = cute.arch.thread_idx()[0] % plan.tile_q
-    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
         trips = steps_of(plan, mods, at)

@@ -7,19 +7,18 @@ from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_output
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, row_tile, visit
-from attnspec.backends.sm100.kernel.work import Work, key_tile, own_copy
+from attnspec.backends.sm100.kernel.work import Work, again, key_tile
 from cutlass import Int32
 
 
 @cute.jit
 def store(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
     """Waits: a staging slot full. Signals: it is empty again, once the bulk reduction has read it."""
-    work = own_copy(work)
-    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
         done = Int32(0)
-        for head in cutlass.range(group(work.sizes), unroll=1):
+        for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
             run = visit(plan, mods, own)
             for step in cutlass.range(run.trips, unroll=1):
@@ -34,3 +33,4 @@ def store(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mo
         visited += 1
         full += Int32(done > 0)
         tile += work.stride
+    cute.arch.cp_async_bulk_wait_group(0)
