@@ -222,6 +222,9 @@ class Detector(Observer):
         if how.strong and write:
             self.values.access(agent, memory, places, True, how)
 
+    def stored(self, actor: Any, memory: Any, places: Any, values: Any) -> None:
+        self.reports.lanes(actor, memory, places, values)
+
     def visit(
         self, ledger: Ledger, index: Any, actor: Any, agent: Agent, memory: Any, write: bool, stamp: int, column: int
     ) -> None:

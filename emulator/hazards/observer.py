@@ -15,6 +15,9 @@ class Observer:
         """An access. actor: None means the machine's. memory: the memory object. places: array of byte offsets (shared),
         addresses (global), or (column, lane) arrays (tensor memory); size: bytes at each place. atomic: no race among such."""
 
+    def stored(self, actor: Any, memory: Any, places: Any, values: Any) -> None:
+        """Lanes of one instruction have written values (count, lanes), each from its place (lanes,) on."""
+
     def issue(self, warp: Any, task: Any, pipe: Any = None) -> None:
         """The warp starts a task; what it knows now, the task knows. pipe: tasks of one pipe run one after another."""
 

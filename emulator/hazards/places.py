@@ -55,3 +55,14 @@ def tensor_places(columns: Any, lanes: Any) -> Any:
     if halves.ndim == 1:
         halves = np.unique(halves)
     return np.unique(np.asarray(columns) * HALVES + halves)
+
+
+def clash(places: Array, values: Array) -> tuple[int, int] | None:
+    """Positions of two lanes that write different values (count, lanes) to one place, None if there are none."""
+    order = np.argsort(places, kind="stable")
+    one, two = order[:-1], order[1:]
+    alike = places[one] == places[two]
+    if not alike.any():
+        return None
+    found = np.flatnonzero(alike & (values[:, one] != values[:, two]).any(0))
+    return (int(one[found[0]]), int(two[found[0]])) if len(found) else None

@@ -4,9 +4,10 @@ import re
 from bisect import bisect
 from typing import Any
 
+import numpy as np
 from attnspec.emulator.hazards.clocks import ORDERED, Agent, Crowd
 from attnspec.emulator.hazards.ledger import POSITION, SHIFT, Found
-from attnspec.emulator.hazards.places import HALF, HALVES, UNIT, WORD
+from attnspec.emulator.hazards.places import HALF, HALVES, UNIT, WORD, clash
 from attnspec.emulator.machine.shared_memory import SharedMemory
 from attnspec.emulator.names import Names
 
@@ -98,6 +99,20 @@ class Reports:
             )
         where = f"{region.name}, byte {place * UNIT + region.base - region.start},"
         self.tell(kind, actor, at, name, f"{actor.name} {'writes' if write else 'reads'} {where} touched by the other: {why}")
+
+    def lanes(self, actor: Any, memory: Any, places: Any, values: Any) -> None:
+        """Two lanes of one instruction write different values (count, lanes) to one place."""
+        pair = clash(places, values)
+        key = ("race-lanes", self.kin(actor.at), None)
+        if pair is None or key in self.told:
+            return
+        self.told.add(key)
+        active = np.flatnonzero(actor.lanes) if hasattr(actor, "lanes") else np.arange(len(places))
+        one, two = (int(active[at]) if len(active) == len(places) else at for at in pair)
+        place = places[pair[0]]
+        where = f"shared memory {memory.show(place)} of {memory.name}" if isinstance(memory, SharedMemory) else f"{int(place):#x}"
+        message = f"lanes {one} and {two} of {actor.name} write different values to {where} at once: either may stay"
+        self.machine.fault("race-lanes", message, actor)
 
     def barrier(self, kind: str, actor: Any, agent: Agent, barrier: Any, maker: Agent, why: str) -> None:
         """An mbarrier that is not set up as far as its user can know."""

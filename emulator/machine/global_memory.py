@@ -89,3 +89,4 @@ class GlobalMemory:
             one.units[size][index] = values[:, lanes]
         if self.observer is not None:
             self.observer.access(actor, self, True, addresses, size * len(values))
+            self.observer.stored(actor, self, addresses, values)

@@ -55,6 +55,7 @@ class SharedMemory:
         self.flags[size][index] = full_flag(size)
         if self.observer is not None:
             self.observer.access(actor, self, True, offsets, size * len(values))
+            self.observer.stored(actor, self, offsets, values)
 
     def index(self, actor: Any, offsets: Array, size: int, count: int) -> Array:
         """Positions in units of `size`; refuses what is misaligned or outside."""

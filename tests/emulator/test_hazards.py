@@ -25,13 +25,28 @@ def kinds(body: str, *arrays: np.ndarray, **options) -> set[str]:
 
 @SEEDS
 def test_a_word_read_by_another_warp_without_a_barrier_is_a_race(seed):
-    body = "@%p2 st.shared.b32 [%r1], %r0; BARRIER @!%p2 st.shared.b32 [%r1], %r0;"
+    body = "@%p2 st.shared.b32 [%r1], %r1; BARRIER @!%p2 st.shared.b32 [%r1], %r1;"
     assert kinds(body.replace("BARRIER", ""), threads=64, seed=seed) == {"race-shared"}
     assert kinds(body.replace("BARRIER", "bar.sync 0;"), threads=64, seed=seed) == set()
 
 
+@SEEDS
+def test_lanes_that_write_different_values_to_one_word_are_told(seed):
+    assert kinds("st.shared.b32 [%r1], %r0;", seed=seed) == {"race-lanes"}
+    assert kinds("st.shared.b32 [%r1], %r1; st.shared.b32 [%r4], %r0;", seed=seed) == set()
+    out = np.zeros(32, np.uint32)
+    assert kinds("st.global.b32 [%rd0], %r0;", out, seed=seed) == {"race-lanes"}
+    assert kinds("red.global.add.u32 [%rd0], %r0;", out, seed=seed) == set()
+
+
+def test_the_lanes_are_named():
+    body = "shr.u32 %r5, %r3, 3; shl.b32 %r5, %r5, 2; add.s32 %r5, %r5, %r1; setp.lt.u32 %p4, %r0, 5; @%p4 bra END; "
+    (found,) = run(START + body + "st.shared.b32 [%r5+16], %r0; END:", **SHARED).faults
+    assert "lanes 6 and 7 of warp 0 of CTA 0 write different values to shared memory +28 of CTA 0 at once" in found.message
+
+
 def test_a_race_names_both_sides():
-    body = "@%p2 st.shared.b32 [%r1+8], %r0; @%p2 bra END; ld.shared.b32 %r9, [%r1+8]; END:"
+    body = "@%p2 st.shared.b32 [%r1+8], %r1; @%p2 bra END; ld.shared.b32 %r9, [%r1+8]; END:"
     (found,) = run(START + body, threads=64, **SHARED).faults
     assert found.text.startswith("ld.shared") and found.warp == "warp 1 of CTA 0"
     assert "st.shared" in found.other.text and found.other.agent == "warp 0 of CTA 0"

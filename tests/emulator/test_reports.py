@@ -85,7 +85,7 @@ def test_a_race_tells_both_sides_the_buffer_and_the_place_in_the_spec():
         bra END;
     SOFTMAX:
         .loc 1 7 4
-        st.shared.b32 [%r1+2052], %r0;
+        st.shared.b32 [%r1+2052], %r1;
         bra END;
     MMA:
         .loc 1 9 4
