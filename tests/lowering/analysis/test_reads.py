@@ -78,7 +78,7 @@ COSTS = {
     "once a row": ((real_op("*", SCORE, call("exp", Read("gate", (Q,), "float"))),), ElementCost(0, 1, 0, 0)),
     "once a key": ((real_op("*", SCORE, call("exp", Read("gate", (KV,), "float"))),), ElementCost(0, 1, 0, 0.25)),
     "once a distance": ((real_op("+", SCORE, Read("bias", (clamped(DISTANCE, 8),), "float")),), ElementCost(0, 1, 0, 1)),
-    "an int as a float": ((Convert(DISTANCE),), ElementCost(1, 0, 1, 0)),
+    "an int as a float": ((Convert(DISTANCE),), ElementCost(0, 0, 2, 0)),
     "division by 64": ((op("//", DISTANCE, 64),), ElementCost(0, 0, 2, 0)),
     "nothing": ((None,), ElementCost(0, 0, 0, 0)),
 }
