@@ -85,6 +85,11 @@ class Program:
                 # Copied as it is: a copy of an undefined register is no fault.
                 text = emitter.names.get((value, unsigned(value.bits))) or emitter.bind("v", f"R[{value.index}]")
             else:
+                held = any(part.operation in emitter.held for part in parts_of(value) if isinstance(part, Result))
+                if held and not isinstance(value, Result):
+                    # A packed register is a copy: what it is made of must have arrived.
+                    emitter.lines.append('w.settle_loads("tensor_load")')
+                    emitter.held.clear()
                 text = emitter.value(value, unsigned(value.bits))
             if any(part.operation in emitter.held for part in parts_of(value) if isinstance(part, Result)):
                 stores.append(f"w.unsettled.add({index})")

@@ -78,6 +78,15 @@ def test_registers_of_a_load_may_be_used_without_a_wait():
         assert (out == np.arange(128)[:, None] + [5, 0]).all()
 
 
+@pytest.mark.parametrize("seed", [None, *range(8)])
+def test_registers_of_a_load_packed_before_a_branch_hold_what_was_loaded(seed):
+    out = np.zeros((128, 2), np.uint32)
+    body = "mov.b32 %r10, %r0; mov.b32 %r11, 5;" + STORE + ROW
+    body += "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r12, %r13}, [%r8]; mov.b64 %rd9, {%r12, %r13}; bra NEXT; NEXT: bra AGAIN;"
+    run(body + "AGAIN: st.global.b64 [%rd5], %rd9;", out, out, out, seed=seed).check()
+    assert (out == np.arange(128)[:, None] * [1, 0] + [0, 5]).all()
+
+
 def test_a_place_overwritten_before_wait_ld_may_give_the_new_value():
     out = np.zeros((128, 2), np.uint32)
     body = "mov.b32 %r10, 1; mov.b32 %r11, 1;" + STORE + ROW
