@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.emulator.machine.barriers import Mbarrier
+from attnspec.emulator.machine.barriers import Mbarrier, NamedBarrier
 from attnspec.emulator.machine.warp import Warp
 from attnspec.emulator.names import Signal
 
@@ -82,8 +82,8 @@ def paragraph(group: Group) -> list[str]:
 
 
 def hints(groups: list[Group]) -> list[str]:
-    """Where a signal got lost: some of its arrivals have come; or who would give it is at something later already; or else it is
-    of those waited for in a circle the oldest."""
+    """Where a signal got lost: some of its arrivals have come; or who would give it is at something later already, or has left; or
+    else it is of those waited for in a circle the oldest."""
     partial = [
         f"of the arrivals at {group.what} some have come, not all: a warp did not arrive, or the barrier is set up for too many"
         for group in groups
@@ -100,13 +100,28 @@ def hints(groups: list[Group]) -> list[str]:
         for other in groups
         if other.signals(group) and group.unit and other.unit == group.unit and other.use[1] > group.use[1]
     ]
-    found = list(dict.fromkeys(partial + late))
+    found = list(dict.fromkeys(partial + late or gone(groups)))
     ring = [] if found else circle(groups)
     if ring:
         oldest = min(group.use[1] for group in ring)
         names = " -> ".join(group.role for group in [*ring, ring[0]])
         first = " and ".join(str(group.what) for group in ring if group.use[1] == oldest)
         found.append(f"in a circle, each waits for the next: {names}; look first at {first}")
+    return found
+
+
+def gone(groups: list[Group]) -> list[str]:
+    """Signals whose role has exited, or waits for all at a named barrier."""
+    found = []
+    for group in groups:
+        who = [other for other in groups if other.signals(group)]
+        if group.signal is None or not group.signal.role:
+            continue
+        if not who:
+            found.append(f"{group.signal.role} has exited: its signal for {group.what} was lost, or went elsewhere")
+        elif isinstance(who[0].wait.barrier, NamedBarrier):
+            place = f"{who[0].name} is at {who[0].wait.barrier.name} already"
+            found.append(f"{place}: its signal for {group.what} was lost, or comes only after that barrier")
     return found
 
 

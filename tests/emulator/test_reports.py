@@ -80,6 +80,21 @@ def test_a_deadlock_tells_who_waits_for_what_and_who_has_gone_past_it():
     check_golden("report_deadlock.txt", f"{report(body)}\n")
 
 
+def test_a_signal_that_never_comes_is_told_by_where_its_role_is():
+    body = f"""
+        bra END;
+    SOFTMAX:
+        {wait("%r2", 0, "FULL")}
+        bra END;
+    MMA:
+        bra END;
+    """
+    assert "  = help: load has exited: its signal for `tile full`, slot 0, step 0 was lost" in str(report(body))
+    at_barrier = body.replace("bra END;", "bar.sync 1, 64; bra END;", 1)
+    told = "load (warp 0 of CTA 0) is at named barrier 1 of CTA 0 already: its signal for `tile full`, slot 0, step 0 was lost"
+    assert told in str(report(at_barrier))
+
+
 def test_a_race_tells_both_sides_the_buffer_and_the_place_in_the_spec():
     body = """
         bra END;
@@ -192,10 +207,10 @@ class Ours:
         lines = self.run(None).check().launches[0].lines
         return [mutant for mutant in mutants(self.text) if mutant.line in lines]
 
-    def faults(self, kind: str) -> list[Fault]:
-        """Of the last mutant of a kind that has any."""
+    def faults(self, kind: str, pattern: str = "") -> list[Fault]:
+        """Of the last mutant of a kind whose first fault is told in words that match."""
         found = (self.run(mutant.ptx).faults for mutant in reversed(self.mutants) if mutant.kind == kind)
-        return list(next(faults for faults in found if faults))
+        return list(next(faults for faults in found if faults and re.search(pattern, str(faults[0]))))
 
 
 @pytest.fixture(scope="module")
@@ -204,17 +219,18 @@ def ours() -> Ours:
 
 
 def test_a_lost_signal_of_our_kernel_is_told_by_role_barrier_and_step(ours):
-    text = str(ours.faults("commit dropped")[0])
-    waits = r"correction \(warps 8-11 of CTA 0\) wait for `o\[\d\] full`, work tile 0\n    signalled by mma \(tcgen05.commit"
-    assert re.search(waits, text)
-    assert re.search(r"epilogue \(warp 14 of CTA 0\) waits for `out\[\d\] full`, work tile 0", text)
-    assert re.search(r"    from backends/sm100/kernel/roles/\w+.py:\d+", text)
-    assert re.search(r"= help: .*look first at .*`o\[\d\] full`, work tile 0", text)
+    who = r"  \w+ \(warps? [\d-]+ of CTA 0\) waits? for `[\w\[\]]+ full`(, slot \d)?, (step|work tile) \d+\n"
+    by = r"    signalled by mma \(tcgen05.commit after mma_\w+(\[\d\])?.*\)\n"
+    what = r"    mbarrier \+\d+, completion of the phase of parity [01]: phase \d+ \(parity [01]\), 1 of 1 arrivals pending, .*\n"
+    where = r"    at PTX line \d+: mbarrier.try_wait.*\n    from backends/sm100/kernel/\w+/\w+.py:\d+\n"
+    assert "= help: " in str(ours.faults("commit dropped", who + by + what + where)[0])
 
 
 def test_a_race_of_our_kernel_is_told_by_role_and_buffer(ours):
-    text = str(ours.faults("bytes not announced")[0])
-    assert re.match(r"fault\[race-shared\]: tcgen05.mma \S+ reads shared memory \+\d+ \(K/V ring, slot \d\) of CTA 0", text)
+    reads = (
+        r"^fault\[race-shared\]: tcgen05.mma \S+ reads shared memory \+\d+ \((K/V ring, slot \d|q of query tile \d)\) of CTA 0"
+    )
+    text = str(ours.faults("bytes not announced", reads)[0])
     assert "issued by mma (warp 12 of CTA 0)" in text
     assert re.search(r"against TMA load of box \(0, \d+, 0, 0\), issued by load \(warp 13 of CTA 0\)", text)
     assert re.search(r"from backends/sm100/kernel/roles/load.py:\d+", text)
