@@ -1,6 +1,6 @@
 """attnc explain: what the compiler found out about a variant, and what it made of that."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -42,35 +42,43 @@ def command(
     spec = read_spec(file, constants)
     shape = call_shape(spec, sizes, 1, length or LENGTH)
     analysed = stages.analyse(spec)
-    schedule = schedule_or_reason(analysed, target)
+    schedule, backward = (schedule_or_reason(analysed, target, direction) for direction in ("forward", "backward"))
     flow = stages.draw(analysed)
     counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
     if as_json:
-        click.echo(json_text(as_dict(analysed, shape, counted, schedule, target)))
+        click.echo(json_text(as_dict(analysed, shape, counted, schedule, backward, target)))
     else:
-        click.echo(as_text(analysed, shape, counted, schedule, target))
+        click.echo(as_text(analysed, shape, counted, schedule, backward, target))
     return 0
 
 
-def schedule_or_reason(analysed: "Analysed", target: str) -> "Schedule | str":
-    """The forward kernel's schedule, or why the target cannot run the variant."""
+def schedule_or_reason(analysed: "Analysed", target: str, direction: Literal["forward", "backward"]) -> "Schedule | str":
+    """The schedule of one kernel, or why the target cannot run the variant."""
     from attnspec import stages
     from attnspec.errors import TargetError
     from attnspec.lowering.schedule.refusal import Unsupported
 
     try:
-        return stages.place(stages.draw(analysed), analysed, target)
+        return stages.place(stages.draw(analysed, direction), analysed, target)
     except (Unsupported, TargetError) as error:
         return str(error)
 
 
-def as_text(analysed: "Analysed", shape: CallShape, counted: "Count | str", schedule: "Schedule | str", target: str) -> str:
+def as_text(
+    analysed: "Analysed",
+    shape: CallShape,
+    counted: "Count | str",
+    schedule: "Schedule | str",
+    backward: "Schedule | str",
+    target: str,
+) -> str:
     """All sections."""
     from attnspec.cli.summary import spec_summary
     from attnspec.lowering.analysis.show import show_analysed
 
     sections = [spec_summary(analysed.spec), show_count(counted, shape), show_analysed(analysed).rstrip()]
-    return "\n\n".join([*sections, show_kernel(analysed, schedule, target)])
+    kernels = [show_kernel(analysed, one, target, name) for one, name in ((schedule, "forward"), (backward, "backward"))]
+    return "\n\n".join([*sections, *kernels])
 
 
 def show_count(counted: "Count | str", shape: CallShape) -> str:
@@ -92,13 +100,13 @@ def show_count(counted: "Count | str", shape: CallShape) -> str:
     return "\n".join([*lines, *(f"  assumed {text}" for text in counted.assumed)])
 
 
-def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str) -> str:
+def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str, name: str) -> str:
     """The schedule's tables."""
     from attnspec.lowering.schedule.show import show_schedule
 
     if isinstance(schedule, str):
-        return f"{target} forward kernel\n  none: {schedule}"
-    title = f"{target} forward kernel ({schedule.threads} threads); its backward kernel is not built yet"
+        return f"{target} {name} kernel\n  none: {schedule}"
+    title = f"{target} {name} kernel ({schedule.threads} threads)"
     return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
 
 
@@ -113,7 +121,12 @@ def masked_prices(analysed: "Analysed", schedule: "Schedule", target: str) -> An
 
 
 def as_dict(
-    analysed: "Analysed", shape: CallShape, counted: "Count | str", schedule: "Schedule | str", target: str
+    analysed: "Analysed",
+    shape: CallShape,
+    counted: "Count | str",
+    schedule: "Schedule | str",
+    backward: "Schedule | str",
+    target: str,
 ) -> dict[str, Any]:
     """The same for machines."""
     from dataclasses import asdict
@@ -127,5 +140,8 @@ def as_dict(
         "shape": asdict(shape),
         "tiles": {"reason": counted} if isinstance(counted, str) else asdict(counted),
         "analysed": analysed_as_dict(analysed),
-        "kernel": {"target": target, "reason": schedule} if isinstance(schedule, str) else schedule_as_dict(schedule),
+        **{
+            name: {"target": target, "reason": one} if isinstance(one, str) else schedule_as_dict(one)
+            for name, one in (("kernel", schedule), ("backward", backward))
+        },
     }
