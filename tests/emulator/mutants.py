@@ -46,7 +46,8 @@ CHANGES = (
     Change("dealloc dropped", r"tcgen05\.dealloc[^;]*;", ""),
 )  # fmt: skip
 FOREIGN = (  # what our forward has none of
-    Change("bar.arrive dropped", r"bar\.arrive[^;]*;", ""),
+    Change("bar.arrive dropped", r"bar(?:rier)?\.(?:cta\.)?arrive[^;]*;", ""),
+    Change("barrier.sync dropped", r"barrier\.(?:cta\.)?sync[^;]*;", ""),
     Change("barrier.cluster dropped", r"barrier\.cluster[^;]*;", ""),
 )
 
