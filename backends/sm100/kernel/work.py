@@ -138,10 +138,11 @@ def own_copy(work: Work) -> Work:
     Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
     """
     numbers = map(again, (work.first, work.stride, work.count, work.together))
-    return Work(_own_sizes(work.sizes), *numbers, work.tensors, work.sequences)
+    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences)
 
 
-def _own_sizes(sizes: Sizes) -> Sizes:
+def own_sizes(sizes: Sizes) -> Sizes:
+    """Sizes in registers of their own."""
     return Sizes(*map(again, (sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_q, sizes.len_kv)))
 
 
@@ -185,7 +186,7 @@ def locate(plan: Plan, work: Work, tile: Any) -> At:
     tile = tile & NUMBER
     sequences, rows = work.sequences, plan.tile_q * plan.query_tiles
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
-    sizes, facts, together = _own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
+    sizes, facts, together = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
     across = sequences.blocks(rows, facts, sizes.batch)
     group, rest = _divide(tile, together * across)
     heads = cutlass.min(sizes.heads * sequences.lanes(sizes) - group * together, together)
