@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch [start, end): bytes from the start of dynamic shared memory, or columns of tensor memory."""
+    """A stretch [start, end): bytes from the start of dynamic shared memory, or columns of tensor memory. full: byte of the
+    mbarrier whose phases say how often it was filled."""
 
     name: str
     start: int
     end: int
+    full: int | None = None
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ def names_of(schedule: Schedule, emitted: Emitted, folder: Path) -> Names:
     others = (Part("barriers", start, end), Part("address of tensor memory", end, schedule.shared_bytes))
     return Names(
         roles={warp: role.name for role in schedule.roles for warp in role.warps},
-        shared=(*parts(schedule, "shared"), *others),
-        tensor=tuple(parts(schedule, "tensor")),
+        shared=(*parts(schedule, "shared", signals), *others),
+        tensor=tuple(parts(schedule, "tensor", signals)),
         barriers=signals,
         arguments=tuple(row["name"] for row in emitted.manifest["arguments"]),
         specs={
@@ -37,11 +37,20 @@ def names_of(schedule: Schedule, emitted: Emitted, folder: Path) -> Names:
     )
 
 
-def parts(schedule: Schedule, space: str) -> Iterator[Part]:
-    """Every copy of every buffer of a space."""
+def parts(schedule: Schedule, space: str, signals: dict[int, Signal]) -> Iterator[Part]:
+    """Every copy of every buffer of a space. signals: by byte."""
     for item in schedule.placements:
         for copy in range(item.depth if item.space == space else 0):
-            yield Part(copy_name(schedule, item, copy), item.start(copy), item.start(copy) + item.size)
+            full = full_barrier(schedule, item, copy, signals)
+            yield Part(copy_name(schedule, item, copy), item.start(copy), item.start(copy) + item.size, full)
+
+
+def full_barrier(schedule: Schedule, item: Placement, copy: int, signals: dict[int, Signal]) -> int | None:
+    """The barrier that is signalled when a copy is full; the last one, if several count alike (P comes in two pieces)."""
+    rings = {channel.ring for channel in schedule.channels if channel.buffer == item.buffer}
+    own = {f"`{ring} full`" for ring in rings if ring.endswith(f"[{copy}]")} or {f"`{ring} full`, slot {copy}" for ring in rings}
+    found = [byte for byte, signal in signals.items() if signal.name in own]
+    return found[-1] if len({signals[byte].uses for byte in found}) == 1 else None
 
 
 def copy_name(schedule: Schedule, item: Placement, copy: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from attnspec.emulator.hazards.clocks import ORDERED, Agent, Crowd
 from attnspec.emulator.hazards.ledger import POSITION, SHIFT, Found
 from attnspec.emulator.hazards.places import HALF, HALVES, UNIT, WORD, clash
-from attnspec.emulator.machine.shared_memory import SharedMemory
+from attnspec.emulator.machine.shared_memory import RESERVED, SharedMemory
 from attnspec.emulator.names import Names
 
 REGISTER = re.compile(r"%\w+")
@@ -55,7 +55,21 @@ class Reports:
         where = f"shared memory {memory.show(place * WORD)}" if shared else tensor_place(place, memory.names)
         kind, why = self.classify(agent, number, epoch, self.opcode(at), wrote, shared)
         verbs = f"{'writes' if write else 'reads'} {where} of {memory.name}, {'written' if wrote else 'read'} by the other"
-        self.tell(kind, actor, at, self.name(agent.crowd, number, epoch), f"{actor.name} {verbs}: {why}")
+        since = self.filled(actor, memory, place * WORD - RESERVED if shared else place // HALVES)
+        self.tell(kind, actor, at, self.name(agent.crowd, number, epoch), f"{actor.name} {verbs}: {why}{since}")
+
+    def filled(self, actor: Any, memory: Any, place: int) -> str:
+        """In which step, or work tile, what lies at a place was last filled, where names tell."""
+        cta = next((one for one in actor.cta.cluster.ctas if memory in (one.shared, one.tensor)), None)
+        names = memory.names.shared if isinstance(memory, SharedMemory) else memory.names.tensor
+        found = []
+        if cta is None:
+            return ""
+        for part in names:
+            barrier = cta.shared.barriers.get(RESERVED + part.full) if part.full is not None else None
+            if part.start <= place < part.end and barrier is not None and barrier.signal is not None and barrier.phase:
+                found.append(f"{part.name} in {barrier.signal.during(barrier.phase - 1)}")
+        return f"; last full: {', '.join(found)}" if found else ""
 
     def classify(self, agent: Agent, number: int, epoch: int, opcode: str, wrote: bool, shared: bool) -> tuple[str, str]:
         """The stable name, and the reason."""

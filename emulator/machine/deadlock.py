@@ -82,8 +82,8 @@ def paragraph(group: Group) -> list[str]:
 
 
 def hints(groups: list[Group]) -> list[str]:
-    """Where a signal got lost: some of its arrivals have come; or who would give it is at something later already, or has left; or
-    else it is of those waited for in a circle the oldest."""
+    """Where a signal got lost: some of its arrivals have come; or who would give it is at something later already, or has left;
+    or else it is of those waited for in a circle the oldest."""
     partial = [
         f"of the arrivals at {group.what} some have come, not all: a warp did not arrive, or the barrier is set up for too many"
         for group in groups
