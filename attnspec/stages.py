@@ -87,12 +87,12 @@ def emit(analysed: "Analysed", schedule: "Schedule") -> "Emitted":
 
 
 def assemble(emitted: "Emitted", folder: Path, sass: bool = False) -> "Binary":
-    """CuTe-DSL source to PTX and cubin; the source is written to `folder`, where the kernel compiler reads it."""
+    """CuTe-DSL source to PTX and cubin, from the user's cache if they are there; the source is written to `folder`."""
     if find_spec("cutlass") is None:
         raise TargetError("PTX and cubin need the package nvidia-cutlass-dsl, which is made for Linux and is not installed here")
-    from attnspec.runtime.assemble import assemble
+    from attnspec.runtime.stored_binary import assemble_or_find
 
-    return assemble(emitted, folder, sass)
+    return assemble_or_find(emitted, folder, sass)
 
 
 def limits_of(target: str) -> "Limits":
