@@ -87,6 +87,7 @@ def run(probe: Probe, seed: int | None) -> dict[str, np.ndarray]:
     return arrays
 
 
+REFUSED = {"tile_packed_16777216_to0_at_8_16777216_7"}  # by an H200: an illegal address
 GROUPS = ("products", "tiles", "matrices", "warps", "clusters", "memory")
 CASES = [pytest.param(group, probe, id=probe.name) for group in GROUPS for probe in answered(group)]
 
@@ -114,3 +115,9 @@ def test_the_bits_are_the_same_whenever_asynchronous_work_completes(name, seed):
 def test_descriptors_are_the_words_that_the_driver_writes(name):
     wanted = [int(word) for word in answers("maps")[name][:8]]
     assert [hex(word) for word in encode(maps()[name], 0)] == [hex(word) for word in wanted]
+
+
+def test_a_load_wholly_outside_the_tensor_touches_the_start_of_its_map():
+    (refused,) = (probe for probe in importlib.import_module("tests.emulator.silicon.tiles").probes() if probe.name in REFUSED)
+    with pytest.raises(AssertionError, match="out-of-bounds"):
+        run(refused, None)
