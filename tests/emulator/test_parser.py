@@ -66,8 +66,8 @@ def test_an_unknown_instruction_is_an_error_that_names_the_line():
 
 
 def test_a_known_opcode_in_an_unknown_form_is_an_error():
-    with pytest.raises(UnknownInstruction, match="weight-stationary"):
-        run_ptx(kernel("tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"))
+    with pytest.raises(UnknownInstruction, match="sparse"):
+        run_ptx(kernel("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r3], %r2, %p1;"))
 
 
 @pytest.mark.parametrize(
