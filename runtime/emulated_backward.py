@@ -49,7 +49,7 @@ class EmulatedBackward:
     ) -> "tuple[Gradients, Report | None]":
         """Gradients with some timing, and the emulator's report (None where there is nothing to launch)."""
         from attnspec.emulator.launch import launch
-        from attnspec.runtime.kernel_arguments import as_argument
+        from attnspec.runtime.kernel_arguments import as_argument, places
 
         refuse(call)
         dq, dk, dv = (torch.zeros(given.shape, dtype=given.dtype) for given in (call.q, call.k, call.v))
@@ -57,9 +57,10 @@ class EmulatedBackward:
         sums = [torch.zeros(given.shape) for given, is_learned in zip(declared, self.learned, strict=True) if is_learned]
         report = None
         if results.out.numel():
-            lines = (results.lse.contiguous(), dlse)
-            arguments = (call.q, call.k, call.v, results.out, dout, *lines, dq, dk, dv, *self.scratch(call))
-            report = launch(self.binary.compiled, *arguments, *declared, *sums, ctas, seed=seed, names=self.names)
+            given = (call.q, call.k, call.v, results.out, dout, results.lse.contiguous(), dlse, dq, dk, dv)
+            arrays = tuple(array.unsqueeze(0) for array in given) if call.layout.is_packed else given
+            arguments = (*arrays, *self.scratch(call), *declared, *sums, *places(call))
+            report = launch(self.binary.compiled, *arguments, ctas, seed=seed, names=self.names)
             checked(report)
         found = iter(sums)
         tensors = tuple(
@@ -71,8 +72,10 @@ class EmulatedBackward:
     def scratch(self, call: Call) -> tuple[Tensor, Tensor]:
         """Memory that the passes hand to one another: numbers of each row, and the sum of dQ; the first pass fills it."""
         rows_of = self.emitted.manifest["scratch"]
-        batch, length, heads = call.q.shape[:3]
-        rows = batch * heads * -(-length // rows_of["tile_q"]) * rows_of["tile_q"]
+        *_, length, heads, _ = call.q.shape
+        tile, batch = rows_of["tile_q"], len(call.layout.segments)
+        blocks = length // tile + batch if call.layout.is_packed else -(-length // tile) * batch
+        rows = heads * blocks * tile
         planes, width = torch.empty(rows * rows_of["planes"]), torch.empty(rows * rows_of["width"])
         return planes, width
 
@@ -81,6 +84,3 @@ def refuse(call: Call) -> None:
     """What the kernels do not see yet."""
     if call.deterministic:
         raise TargetError("deterministic=True: the backward of sm100 adds up dQ in any order, so far; the reference keeps one")
-    for one in call.layout.segments:
-        if one.q_offset or one.kv_offset or (one.len_q, one.len_kv) != (one.count_q, one.count_kv):
-            raise TargetError("q_offset, kv_offset, len_q and len_kv: the backward of sm100 takes whole sequences, so far")

@@ -19,9 +19,16 @@ def forward_arguments(call: Call, out: Tensor, lse: Tensor) -> tuple[Any, ...]:
     declared = tuple(map(as_argument, call.tensors))
     arrays = (call.q, call.k, call.v, out, lse)
     if call.layout.is_packed:
-        return *(array.unsqueeze(0) for array in arrays), *declared, *starts(call)
+        arrays = tuple(array.unsqueeze(0) for array in arrays)
+    return *arrays, *declared, *places(call)
+
+
+def places(call: Call) -> tuple[Any, ...]:
+    """Where the sequences of a call are: their starts where packed, else the place of a part in the whole."""
+    if call.layout.is_packed:
+        return starts(call)
     part = call.layout.segments[0]
-    return *arrays, *declared, part.q_offset, part.kv_offset, part.len_q, part.len_kv
+    return part.q_offset, part.kv_offset, part.len_q, part.len_kv
 
 
 def starts(call: Call) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,6 @@ from attnspec.lowering.schedule.refusal import Unsupported
 def refuse_backward(analysed: Analysed, limits: Limits) -> None:
     """Raise `Unsupported` for a variant whose forward the target's kernels can run, but not its backward."""
     spec = analysed.spec
-    if spec.is_varlen:
-        raise Unsupported("varlen", f"the backward of {limits.target} takes sequences of one length, so far")
     if max(spec.head_dim, spec.head_dim_v) > 128:
         statement = f"head_dim {spec.head_dim}" + (f", {spec.head_dim_v}" if spec.head_dim_v != spec.head_dim else "")
         raise Unsupported(statement, f"the backward of {limits.target} takes head dimensions up to 128, so far")

@@ -9,7 +9,7 @@ from attnspec.lowering.schedule.schedule import Role
 WARPGROUP = 4
 UNIT = 8  # setmaxnreg counts in eights
 SINGLE_WARPS = 48  # addresses, counters and descriptors of a warp that only issues (FA4)
-REDUCE_BASE = 16  # beside a row of dQ, whole or in pieces (FA4: 24)
+REDUCE_BASE = 24  # beside a row of dQ, whole or in pieces (FA4)
 CORRECTION = 80  # two chunks of 16 columns in flight and the same base (FA4)
 
 

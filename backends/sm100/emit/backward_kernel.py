@@ -1,7 +1,7 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
 from attnspec.backends.sm100.emit.dialect import attribute_names
-from attnspec.backends.sm100.emit.kernel import tensor_names, write_dispatch
+from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
 
@@ -42,26 +42,35 @@ def _write_prepare(source: Source, spec: Spec) -> None:
     source.line("@cute.kernel")
     names = ("out", "dout", "lse", "dlse", "rows", "sum_dq")
     arguments = f"{', '.join(f'{name}: cute.Tensor' for name in names)}{_declared(spec)}{_sums(spec)}"
-    with source.block(f"def prepare_kernel({arguments}, sizes: tuple):"):
+    with source.block(f"def prepare_kernel({arguments}, sizes: tuple, facts: tuple):"):
         source.docstring("A CTA a query tile.")
         _write_tensors(source, spec)
         source.line(f"sums = {_sums_by_name(spec)}")
-        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {', '.join(names)}, tensors, sums)")
+        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {_by_row(spec)}, {', '.join(names)}, tensors, sums)")
 
 
 def _write_convert(source: Source, spec: Spec) -> None:
     source.blank(2)
     source.line("@cute.kernel")
-    with source.block(f"def convert_kernel(sum_dq: cute.Tensor, dq: cute.Tensor{_declared(spec)}, sizes: tuple):"):
+    with source.block(f"def convert_kernel(sum_dq: cute.Tensor, dq: cute.Tensor{_declared(spec)}, sizes: tuple, facts: tuple):"):
         source.docstring("A CTA a query tile.")
         _write_tensors(source, spec)
         source.line("at = SimpleNamespace(sizes=Sizes(*sizes), tensors=tensors)")
-        source.line("convert(PLAN, Sizes(*sizes), Float32(softmax_scale(at)), sum_dq, dq)")
+        source.line(f"convert(PLAN, Sizes(*sizes), {_by_row(spec)}, Float32(softmax_scale(at)), sum_dq, dq)")
 
 
 def _sums_by_name(spec: Spec) -> str:
     pairs = [f"{name.removeprefix('d_')}={name}" for name in sum_names(spec)]
     return f"SimpleNamespace({', '.join(pairs)})"
+
+
+def _by_row(spec: Spec) -> str:
+    """The sequences of a call by query blocks, and by key blocks, from the host's facts."""
+    return f"{sequences_of(spec).module}.sequences(*facts)"
+
+
+def _by_key(spec: Spec) -> str:
+    return f"{sequences_of(spec).module}.sequences(facts[1], facts[0], facts[3], facts[2])"
 
 
 def _write_tensors(source: Source, spec: Spec) -> None:
@@ -72,7 +81,7 @@ def _write_tensors(source: Source, spec: Spec) -> None:
 def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     atoms = ", ".join(f"{name}_atom, {name}" for name, _ in LOADED)
     results = ", ".join(f"{name}: cute.Tensor" for name in ("rows", "sum_dq", "dk", "dv"))
-    numbers = "sizes: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
     source.blank(2)
     source.line("@cute.kernel")
     with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{_sums(spec)}, {numbers}):"):
@@ -96,7 +105,10 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
             source.line("starts=starts,")
         source.line(")")
         _write_tensors(source, spec)
-        source.line("work = Work(Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors)")
+        source.line(f"blocks = {_by_row(spec)}.blocks(PLAN.tile_q, {_by_row(spec)}.facts, sizes[0])")
+        source.line(f"sequences = KeySequences({_by_key(spec)}, blocks, {sequences_of(spec).module}_axis)")
+        own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors, sequences"
+        source.line(f"work = Work({own})")
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
@@ -106,26 +118,35 @@ def _write_host(source: Source, spec: Spec) -> None:
     source.line("@cute.jit")
     names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", "rows", "sum_dq"]
     head = ", ".join(f"{name}: cute.Tensor" for name in names)
-    with source.block(f"def backward({head}{_declared(spec)}{_sums(spec)}, processors: Int32, stream: cuda.CUstream):"):
+    sequences = sequences_of(spec)
+    with source.block(
+        f"def backward({head}{_declared(spec)}{_sums(spec)}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"
+    ):
         source.docstring(
             "Launch on `stream`: the pass before, the backward on `processors` multiprocessors at most, the pass after.",
             "",
-            "q, out, dout, dq: (batch, len_q, heads, width); k, v, dk, dv: (batch, len_kv, kv_heads, width); lse, dlse:",
-            "(batch, heads, len_q), f32. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.width_qk numbers a row, tiles whole.",
+            *sequences.about,
+            "dout and dq are as q, dk and dv as k and v, dlse as lse. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.width_qk",
+            "numbers a row, query tiles whole.",
         )
         for name, tensor in LOADED:
-            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {tensor})")
-        source.line("sizes = (q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1])")
-        source.line("across = query_tiles(PLAN, Sizes(*sizes)) * q.shape[2] * q.shape[0]")
-        source.line("tiles_in_all = count(PLAN, Sizes(*sizes))")
+            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {sequences.view.format(tensor)})")
+        source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
+        source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
+        source.line(f"by_row = {_by_row(spec)}")
+        source.line("lanes = by_row.lanes(Sizes(*sizes))")
+        source.line("across = by_row.blocks(PLAN.tile_q, by_row.facts, sizes[0]) * q.shape[2] * lanes")
+        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
         source.line("ctas = cutlass.max(cutlass.min(tiles_in_all, processors), 1)")
-        source.line("heads_together = together(PLAN, Sizes(*sizes))")
-        source.line(f"prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq{_passed(spec)}{_sums(spec, '')}, sizes)")
+        source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
+        source.line(
+            f"prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq{_passed(spec)}{_sums(spec, '')}, sizes, facts)"
+        )
         source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
-        numbers = "sizes, tiles_in_all, ctas, heads_together"
+        numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
         source.line(f"launched = backward_kernel({atoms}, rows, sum_dq, dk, dv{_passed(spec)}{_sums(spec, '')}, {numbers})")
         source.line("block = [PLAN.threads, 1, 1]")
         source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")
-        source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes)")
+        source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts)")
         source.line("converted.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")

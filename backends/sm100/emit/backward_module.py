@@ -6,7 +6,7 @@ from attnspec.backends.sm100.emit.backward_kernel import write_backward_kernels
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
 from attnspec.backends.sm100.emit.dialect import LIBRARY
 from attnspec.backends.sm100.emit.header import write_header
-from attnspec.backends.sm100.emit.kernel import IDLE, role_function
+from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of
 from attnspec.backends.sm100.emit.module import KERNEL
 from attnspec.backends.sm100.emit.pipes import write_pipes
 from attnspec.backends.source import Source
@@ -22,7 +22,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_header(source, analysed.spec, schedule)
     body = Source()
     write_backward_functions(body, analysed)
-    _write_imports(source, schedule, str(body))
+    _write_imports(source, analysed, schedule, str(body))
     source.blank()
     write_backward_plan(source, schedule, analysed.spec.dtype)
     source.blank()
@@ -32,14 +32,15 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("backward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
+def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, functions: str) -> None:
     """What the module needs, and the roles it uses, no others."""
     source.line("from types import SimpleNamespace")
     source.blank()
     source.line("import cuda.bindings.driver as cuda")
     source.line("import cutlass")
     source.line("import cutlass.cute as cute")
-    source.line(f"from {KERNEL} import host")
+    module = sequences_of(analysed.spec).module
+    source.line(f"from {KERNEL} import {', '.join(sorted(('host', module)))}")
     source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     used = [name for name in LIBRARY if f"{name}(" in functions]
@@ -48,7 +49,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str) -> None:
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
     source.line(f"from {KERNEL}.plan import Step")
-    source.line(f"from {KERNEL}.query_walk import count, query_tiles, together")
+    source.line(f"from {KERNEL}.query_walk import KeySequences, count, {module}_axis, together")
     for name in sorted({*PASSES, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
         source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
     source.line(f"from {KERNEL}.work import Sizes, Work")

@@ -63,7 +63,7 @@ def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
         {"name": f"d_{names[tensor.name]}", "dtype": "f32", "rank": max(1, len(tensor.shape)), "width": None}
         for tensor in spec.learned
     ]
-    return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec), *sums]
+    return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec), *sums, *places_of(spec)]
 
 
 def scratch_of(schedule: Schedule) -> dict[str, int]:

@@ -46,7 +46,7 @@ def _lanes(sizes: Sizes) -> Any:
     return Int32(1)
 
 
-def _slot(rows: int, start: Any, b: Any) -> Any:
+def slot_of(rows: int, start: Any, b: Any) -> Any:
     """Slot of the first block of sequence b.
 
     A sequence of n rows has ceil(n / rows) blocks, and at least that many slots before the next one's; some stay empty.
@@ -60,7 +60,7 @@ def _find(rows: int, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple
     first, last = _start(facts.starts_kv, b), _start(facts.starts_kv, b + 1)
     count, keys = end - start, last - first
     own = Sizes(sizes.batch, sizes.heads, sizes.kv_heads, count, keys)
-    row = (block - _slot(rows, start, b)) * rows
+    row = (block - slot_of(rows, start, b)) * rows
     zero = Int32(0)
     # A slot without rows has no keys to visit either.
     seen = Int32(cutlass.select_(row < count, keys, zero))
@@ -74,7 +74,7 @@ def _sequence_of(rows: cutlass.Constexpr, starts: cute.Tensor, batch: Int32, blo
     first, last = Int32(0), batch - 1
     while first < last:
         middle = (first + last + 1) // 2
-        is_after = _slot(rows, _start(starts, middle), middle) > block
+        is_after = slot_of(rows, _start(starts, middle), middle) > block
         last = Int32(cutlass.select_(is_after, middle - 1, last))
         first = Int32(cutlass.select_(is_after, first, middle))
     return first

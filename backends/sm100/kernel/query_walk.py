@@ -1,5 +1,6 @@
 """Which key tile a CTA does next, where it lies, and which query tiles of which heads it visits: one answer for every role."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,27 +8,71 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.work import MOST_HEADS, Sizes, Steps, Work, runs
+from attnspec.backends.sm100.kernel.packed import slot_of
+from attnspec.backends.sm100.kernel.work import (
+    MOST_HEADS,
+    Sequence,
+    Sequences,
+    Sizes,
+    Steps,
+    Work,
+    again,
+    own_sizes,
+    runs,
+)
 from cutlass import Int32, Int64, Uint32
 
 
 @dataclass(frozen=True)
-class KeyAt:
-    """Where a key tile is. h: a query head; kv_base: its first key; kv_first, kv_last: its ends that exist (inclusive)."""
+class KeySequences:
+    """How sequences lie in a call's tensors, for one who walks key tiles.
 
+    turned: sequences by key blocks, whose rows are keys and keys rows. blocks: query tiles of an axis, see `row_tile`.
+    axis(plan, sequence): the axis of a sequence's query tiles, and the number of its first there.
+    """
+
+    turned: Sequences
+    blocks: Any
+    axis: Callable[..., Any]
+
+
+def dense_axis(plan: BackwardPlan, sequence: Sequence) -> tuple[Any, Any]:
+    """Every sequence has query tiles of its own."""
+    return sequence.b, Int32(0)
+
+
+def packed_axis(plan: BackwardPlan, sequence: Sequence) -> tuple[Any, Any]:
+    """One axis for all sequences."""
+    return Int32(0), slot_of(plan.tile_q, sequence.lse_row, sequence.b)
+
+
+@dataclass(frozen=True)
+class KeyAt:
+    """Where a key tile is. h: a query head; key: the tile's first key, counted from the sequence's first at hand.
+
+    kv_first, kv_last: global positions of its first and last key that exist (inclusive); kv_end, q_end: those after the last key
+    and row at hand. axis, block: of the sequence's query tiles, see `KeySequences`.
+    """
+
+    sequence: Sequence
     sizes: Sizes
     tensors: Any
     b: Any
     h: Any
     hkv: Any
-    kv_base: Any
+    key: Any
     kv_first: Any
     kv_last: Any
+    kv_end: Any
+    q_end: Any
+    axis: Any
+    block: Any
 
 
 def of_head(at: KeyAt, h: Any) -> KeyAt:
     """The same tile, met by another query head of its group."""
-    return KeyAt(at.sizes, at.tensors, at.b, h, at.hkv, at.kv_base, at.kv_first, at.kv_last)
+    positions = (at.key, at.kv_first, at.kv_last, at.kv_end, at.q_end, at.axis, at.block)
+    return KeyAt(at.sequence, at.sizes, at.tensors, at.b, h, at.hkv, *positions)
 
 
 def group(sizes: Sizes) -> Any:
@@ -35,27 +80,33 @@ def group(sizes: Sizes) -> Any:
     return sizes.heads // sizes.kv_heads
 
 
-def key_tiles(plan: BackwardPlan, sizes: Sizes) -> Any:
-    """Key tiles of a head."""
-    return (sizes.len_kv + (plan.tile_kv - 1)) // plan.tile_kv
+def turn(sizes: Sizes) -> Sizes:
+    """Sizes with the lengths exchanged."""
+    return Sizes(sizes.batch, sizes.heads, sizes.kv_heads, sizes.len_kv, sizes.len_q)
 
 
-def query_tiles(plan: BackwardPlan, sizes: Sizes) -> Any:
-    """Query tiles of a head."""
-    return (sizes.len_q + (plan.tile_q - 1)) // plan.tile_q
+def _turn_back(found: Sequence) -> Sequence:
+    """A sequence found among turned ones, rows being rows again."""
+    positions = (found.keys, found.rows, found.kv_first, found.q_first)
+    coordinates = (found.key_shift, found.key_axis, found.row_shift, found.row_axis)
+    places = (found.key_given, found.key_axis_given, found.lse_row, found.lse_axis)
+    return Sequence(turn(found.sizes), found.b, *positions, *coordinates, *places)
 
 
-def count(plan: BackwardPlan, sizes: Sizes) -> Any:
+def count(plan: BackwardPlan, sizes: Sizes, turned: Sequences) -> Any:
     """Work tiles of a call."""
-    return key_tiles(plan, sizes) * sizes.kv_heads * sizes.batch
+    return turned.blocks(plan.tile_kv, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes)
 
 
-def together(plan: BackwardPlan, sizes: Sizes) -> Any:
-    """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2."""
+def together(plan: BackwardPlan, sizes: Sizes, rows: Any) -> Any:
+    """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2.
+
+    rows: at hand, of one head.
+    """
     if not plan.longest_first:
         return Int32(1)
     row_bytes = 2 * (plan.head_dim + plan.head_dim_v) + 4 * plan.width_qk
-    head_bytes = Int64(sizes.len_q) * (Int64(group(sizes)) * row_bytes)
+    head_bytes = Int64(rows) * (Int64(group(sizes)) * row_bytes)
     fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
     return cutlass.max(fit, Int32(1))
 
@@ -65,15 +116,21 @@ def locate(plan: BackwardPlan, work: Work, tile: Any) -> KeyAt:
 
     Under a causal mask the first keys are seen by most queries; started first, they leave no CTA alone at the end.
     """
-    sizes = work.sizes
-    across = key_tiles(plan, sizes)
-    turn, rest = _divide(tile, work.together * across)
-    heads = cutlass.min(sizes.kv_heads * sizes.batch - turn * work.together, work.together)
+    # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
+    turned = work.sequences.turned
+    sizes, together, facts = own_sizes(work.sizes), again(work.together), turned.again(turned.facts)
+    across = turned.blocks(plan.tile_kv, facts, sizes.batch)
+    turns, rest = _divide(tile, together * across)
+    heads = cutlass.min(sizes.kv_heads * turned.lanes(sizes) - turns * together, together)
     number, head = _divide(rest, heads)
-    b, hkv = _divide(turn * work.together + head, sizes.kv_heads)
-    base = number * plan.tile_kv
-    last = cutlass.min(base + (plan.tile_kv - 1), sizes.len_kv - 1)
-    return KeyAt(sizes, work.tensors, b, hkv * group(sizes), hkv, base, base, last)
+    lane, hkv = _divide(turns * together + head, sizes.kv_heads)
+    found, key = turned.find(plan.tile_kv, turn(sizes), facts, lane, number)
+    sequence = _turn_back(found)
+    last = cutlass.min(key + (plan.tile_kv - 1), sequence.keys - 1)
+    first, last = (sequence.kv_first + place for place in (cutlass.min(key, last), last))
+    ends = (sequence.kv_first + sequence.keys, sequence.q_first + sequence.rows)
+    place = work.sequences.axis(plan, sequence)
+    return KeyAt(sequence, sequence.sizes, work.tensors, sequence.b, hkv * group(sizes), hkv, key, first, last, *ends, *place)
 
 
 def _divide(value: Any, by: Any) -> tuple[Any, Any]:
@@ -82,20 +139,33 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 
 def visit(plan: BackwardPlan, mods: BackwardMods, at: KeyAt) -> Steps:
-    """Query tiles of one head that see something of the key tile."""
-    return runs(plan.tile_q, at.sizes.len_q, mods.queries(at))
+    """Query tiles of one head that see something of the key tile, counted from the first row at hand."""
+    first = at.sequence.q_first
+    return runs(plan.tile_q, at.sequence.rows, tuple((low - first, high - first) for low, high in mods.queries(at)))
 
 
 @cute.jit
 def steps_of(plan: BackwardPlan, mods: BackwardMods, at: KeyAt):
     """Steps of a work tile: those of all heads of the group."""
-    queries, first, tile = mods.queries, at.h, plan.tile_q
+    first = at.h
     total = Int32(0)
     for head in cutlass.range(group(at.sizes), unroll=1):
-        total += runs(tile, at.sizes.len_q, queries(of_head(at, first + head))).trips
+        total += visit(plan, mods, of_head(at, first + head)).trips
     return total
 
 
-def row_tile(plan: BackwardPlan, at: KeyAt, query_tile: Any) -> Any:
-    """Number of a query tile among those of all heads and sequences."""
-    return (at.b * at.sizes.heads + at.h) * query_tiles(plan, at.sizes) + query_tile
+def row_tile(work: Work, at: KeyAt, query_tile: Any) -> Any:
+    """Number of a query tile among those of all heads and sequences, by which the passes before and after count their CTAs."""
+    return (at.axis * at.sizes.heads + at.h) * work.sequences.blocks + at.block + query_tile
+
+
+def find_row(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, tile: Any, thread: Any) -> tuple[Sequence, Any, Any]:
+    """Of a CTA of a pass before or after: its sequence, its query head, and a thread's row, counted from the first at hand.
+
+    sequences: by query blocks. The row may lie beyond the sequence, or its block be one without rows.
+    """
+    across = sequences.blocks(plan.tile_q, sequences.facts, sizes.batch)
+    head, number = _divide(tile, across)
+    lane, h = _divide(head, sizes.heads)
+    sequence, row = sequences.find(plan.tile_q, sizes, sequences.facts, lane, number)
+    return sequence, h, row + thread

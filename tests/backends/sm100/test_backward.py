@@ -14,7 +14,7 @@ import attnspec
 from attnspec import stages
 from tests.small_constants import SMALL, VARIANTS, path_of
 
-REFUSED = {"packed_varlen", "mla"}
+REFUSED = {"mla"}
 QUICK = {"softcap"}
 # Ragged tiles and two heads a key head; rows that see nothing.
 SHAPES = [Shape(1, 2, 1, 200, 300), Shape(1, 2, 2, 4, 2)]
@@ -49,7 +49,7 @@ def test_emulated_gradients_agree_with_the_oracle(variant: str) -> None:
 @pytest.mark.parametrize("variant", sorted(REFUSED))
 def test_backward_that_cannot_run_is_refused_with_its_statement(variant: str) -> None:
     analysed = emulated(variant).analysed
-    statement = {"packed_varlen": "varlen", "mla": "head_dim 192, 128"}[variant]
+    statement = {"mla": "head_dim 192, 128"}[variant]
     with pytest.raises(Unsupported) as refusal:
         stages.place(stages.draw(analysed, "backward"), analysed)
     assert refusal.value.statement == statement
@@ -118,3 +118,25 @@ def test_learned_sink_without_keys_has_the_gradient_of_the_lse_alone() -> None:
     _, lse = attention(q, k, k, return_lse=True, sinks=sinks)
     (gradient,) = torch.autograd.grad(lse.sum(), sinks)
     assert torch.equal(gradient, torch.tensor([5.0, 5.0]))
+
+
+@pytest.mark.slow
+def test_part_of_a_longer_sequence_has_the_references_gradients() -> None:
+    text = "attention causal\nhead_dim 64\nmask = kv <= qpos\n"
+    lengths = ((0, 150), (1, 200), (2, 200))
+    whole = [torch.randn(1, length, 2, 64, generator=torch.Generator().manual_seed(at)).bfloat16() for at, length in lengths]
+
+    def gradients(**target: str) -> tuple[torch.Tensor, ...]:
+        leaves = [tensor.clone().requires_grad_() for tensor in whole]
+        out = attnspec.build(text, **target)(*leaves, q_offset=70, kv_offset=30, len_q=400, len_kv=380)
+        return torch.autograd.grad(out.float().square().sum(), leaves)
+
+    for found, wanted in zip(gradients(on="emulator"), gradients(target="reference"), strict=True):
+        assert float((found.float() - wanted.float()).abs().max()) < 2**-6 * float(wanted.abs().max())
+
+
+def test_deterministic_backward_is_refused_plainly() -> None:
+    attention = attnspec.build("attention plain\nhead_dim 64\n", on="emulator")
+    leaves = [torch.randn(1, 8, 1, 64).bfloat16().requires_grad_() for _ in range(3)]
+    with pytest.raises(attnspec.errors.TargetError, match="deterministic=True"):
+        torch.autograd.grad(attention(*leaves, deterministic=True).float().sum(), leaves)

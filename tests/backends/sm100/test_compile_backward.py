@@ -14,7 +14,7 @@ from tests.backends.sm100 import census
 from tests.backends.sm100.build import with_head_dim
 from tests.small_constants import VARIANTS, path_of
 
-REFUSED = {"packed_varlen", "mla"}
+REFUSED = {"mla"}
 QUICK = {"gemma2_local", "relative_bias"}
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 

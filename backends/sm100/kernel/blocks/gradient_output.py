@@ -62,9 +62,11 @@ def finish(
     """
     is_value = name == "store_dv"
     tensor, column, width = (tiles.dv, plan.dv_column, plan.head_dim_v) if is_value else (tiles.dk, plan.dk_column, plan.head_dim)
-    kv = at.kv_base + thread
+    key = at.key + thread
+    exists = key < at.sequence.keys
     factor = Float32(1.0) if scale is None else scale(at)
-    target = row_address(tensor, at.b, cutlass.min(kv, at.kv_last), at.hkv)
+    row = at.sequence.key_given + cutlass.min(key, at.sequence.keys - 1)
+    target = row_address(tensor, at.sequence.key_axis_given, row, at.hkv)
     if has_steps:
         before(pipes, name, None, end, once=True)
         address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
@@ -72,11 +74,11 @@ def finish(
             values = tensor_memory.load(address + first, PIECE)
             tensor_memory.wait_loads()
             words = f32.narrow([value * factor for value in values] if scale is not None else values, plan.element)
-            _put(target, first, width, words, kv <= at.kv_last)
+            _put(target, first, width, words, exists)
         after(pipes, name, None, end, once=True)
     else:
         for first in cutlass.range_constexpr(0, width, PIECE):
-            _put(target, first, width, [Int32(0)] * (PIECE // 2), kv <= at.kv_last)
+            _put(target, first, width, [Int32(0)] * (PIECE // 2), exists)
 
 
 def row_address(tensor: cute.Tensor, b: Any, row: Any, head: Any) -> Int64:

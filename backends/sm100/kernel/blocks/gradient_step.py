@@ -81,11 +81,11 @@ def scored(mods: BackwardMods, s: Column, element: Element) -> tuple[Column, Col
 
 def visible_words(mods: BackwardMods, element: Element, count: int) -> list[Uint32]:
     """A word for each 32 of a thread's queries: which of them see its key, both being inside their sequences."""
-    inside = all_keys(element.kv < element.at.sizes.len_kv)
+    inside = all_keys(element.kv < element.at.kv_end)
     words = []
     for first in range(0, count, WORD):
         start = element.first_query + first
-        visible = keys_below(element.at.sizes.len_q, start) & inside
+        visible = keys_below(element.at.q_end, start) & inside
         if mods.mask is not None:
             visible = visible & mods.mask(element.kv, start, element.at, element.key)
         words.append(Uint32(visible))

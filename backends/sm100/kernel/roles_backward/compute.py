@@ -39,7 +39,7 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
-        kv = at.kv_base + place.row
+        kv = at.sequence.kv_first + at.key + place.row
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
@@ -48,10 +48,10 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
             masked = hidden(own)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
-                query = key_tile(run, step) * plan.tile_q
+                query = own.sequence.q_first + key_tile(run, step) * plan.tile_q
                 element = gradient_step.Element(kv, query + place.query, own, key)
-                is_last = own.kv_base + plan.tile_kv > own.sizes.len_kv
-                is_partial = touches(plan.tile_q, own.sizes.len_q, masked, query) | is_last
+                is_last = own.kv_first + plan.tile_kv > own.kv_end
+                is_partial = touches(plan.tile_q, own.q_end, masked, query) | is_last
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
                 if cutlass.const_expr(mods.merges):
                     _merged_step(plan, tiles, pipes, mods, place, now, element, sums)

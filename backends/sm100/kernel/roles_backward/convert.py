@@ -6,28 +6,26 @@ from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import f32
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, put_words, row_address
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.query_walk import query_tiles
-from attnspec.backends.sm100.kernel.work import Sizes
+from attnspec.backends.sm100.kernel.query_walk import find_row
+from attnspec.backends.sm100.kernel.work import Sequences, Sizes
 from cutlass import Float32, Int64
 
 PIECE = 8  # elements of 16 bytes
 
 
 @cute.jit
-def convert(plan: BackwardPlan, sizes: Sizes, scale: Float32, sum_dq, dq):
+def convert(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, scale: Float32, sum_dq, dq):
     """dQ = scale times the sum; rows beyond the sequence are not written."""
     tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
-    across = query_tiles(plan, sizes)
-    head, number = tile // across, tile % across
-    b, h = head // sizes.heads, head % sizes.heads
-    q = number * plan.tile_q + thread
+    sequence, h, q = find_row(plan, sizes, sequences, tile, thread)
     source = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16
-    target = row_address(dq, b, cutlass.min(q, sizes.len_q - 1), h)
+    row = sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+    target = row_address(dq, sequence.lse_axis, row, h)
     for first in cutlass.range_constexpr(0, plan.head_dim, PIECE):
         values = []
         for quad in cutlass.range_constexpr(first, first + PIECE, QUAD):
             text = "ld.global.v4.f32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];"
             values += ptx(text, source + quad * (plan.tile_q * 4), returns=[Float32] * QUAD)
         words = f32.narrow([value * scale for value in values], plan.element)
-        put_words(target + first * 2, words, q < sizes.len_q)
+        put_words(target + first * 2, words, q < sequence.rows)

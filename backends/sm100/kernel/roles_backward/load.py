@@ -32,7 +32,7 @@ def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mod
             run = visit(plan, mods, own)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
-                _fetch(plan, tiles, pipes, own, key_tile(run, step), now, done + step == 0)
+                _fetch(plan, tiles, pipes, work, own, key_tile(run, step), now, done + step == 0)
             done += run.trips
         steps += done
         visited += 1
@@ -42,31 +42,39 @@ def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mod
 
 
 @cute.jit
-def _fetch(plan, tiles, pipes, at: KeyAt, query: Int32, now: Now, is_first: cutlass.Boolean):
+def _fetch(plan, tiles, pipes, work, at: KeyAt, query: Int32, now: Now, is_first: cutlass.Boolean):
     """One step of the program."""
     for step in plan.programs["load"]:
-        _one(plan, tiles, pipes, step, at, query, now, is_first)
+        _one(plan, tiles, pipes, work, step, at, query, now, is_first)
 
 
 def _one(
-    plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, step: Step, at: KeyAt, query: Any, now: Now, is_first: Any
+    plan: BackwardPlan,
+    tiles: BackwardTiles,
+    pipes: Pipes,
+    work: Work,
+    step: Step,
+    at: KeyAt,
+    query: Any,
+    now: Now,
+    is_first: Any,
 ) -> None:
     name = step.operation
     if name in KEYS:
         box, offset_width = (tiles.k, plan.head_dim) if name == "load_k" else (tiles.v, plan.head_dim_v)
         _keys(plan, box, pipes, name, at, now, offset_width, is_first)
     elif name == "load_rows":
-        _rows(plan, tiles, pipes, at, query, now)
+        _rows(plan, tiles, pipes, work, at, query, now)
     else:
         is_query = name == "load_q"
         box, width = (tiles.q, plan.head_dim) if is_query else (tiles.do, plan.head_dim_v)
-        _copy(plan, box, pipes, name, (query * plan.tile_q, at.h, at.b), now, width)
+        _copy(plan, box, pipes, name, (query * plan.tile_q + at.sequence.row_shift, at.h, at.sequence.row_axis), now, width)
 
 
 @cute.jit
 def _keys(plan, box, pipes, name: cutlass.Constexpr, at: KeyAt, now: Now, width: cutlass.Constexpr, is_first: cutlass.Boolean):
     if is_first:
-        _copy(plan, box, pipes, name, (at.kv_base, at.hkv, at.b), now, width)
+        _copy(plan, box, pipes, name, (at.key + at.sequence.key_shift, at.hkv, at.sequence.key_axis), now, width)
 
 
 def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[Any, Any, Any], now: Now, width: int) -> None:
@@ -81,13 +89,13 @@ def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[An
         cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)
 
 
-def _rows(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, at: KeyAt, query: Any, now: Now) -> None:
+def _rows(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, at: KeyAt, query: Any, now: Now) -> None:
     """What the rows of a query tile bring, as plain bytes (PTX ISA, cp.async.bulk)."""
     pipe = producing(pipes, "load_rows", None)
     before(pipes, "load_rows", None, now)
     full = barrier(pipes, pipe, pipe.full, None, now)
     target = tiles.shared + plan.rows_offset + slot(pipe, now) * plan.rows_stride
-    source = (tiles.rows.iterator + Int64(row_tile(plan, at, query)) * (plan.rows_bytes // 4)).toint()
+    source = (tiles.rows.iterator + Int64(row_tile(work, at, query)) * (plan.rows_bytes // 4)).toint()
     text = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];"
     with cute.arch.elect_one():
         ptx(text, target, Int64(source), Int32(plan.rows_bytes), full.toint())

@@ -10,8 +10,8 @@ from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_address
 from attnspec.backends.sm100.kernel.blocks.learned_gradient import with_warp
 from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.query_walk import query_tiles
-from attnspec.backends.sm100.kernel.work import Sizes
+from attnspec.backends.sm100.kernel.query_walk import find_row
+from attnspec.backends.sm100.kernel.work import Sequences, Sizes
 from cutlass import Float32, Int32, Int64
 
 LOG2_E = math.log2(math.e)
@@ -19,7 +19,9 @@ PIECE = 8  # elements of 16 bytes
 
 
 @cute.jit
-def prepare(plan: BackwardPlan, mods: BackwardMods, sizes: Sizes, out, dout, lse, dlse, rows, sum_dq, tensors, sums):
+def prepare(
+    plan: BackwardPlan, mods: BackwardMods, sizes: Sizes, sequences: Sequences, out, dout, lse, dlse, rows, sum_dq, tensors, sums
+):
     """Of each row, negated: its log-sum-exp in log2 units, and delta = sum(out * dout) - dlse.
 
     A row that sees nothing, or lies beyond the sequence, brings -inf and 0: all its probabilities are then 0. A learned sink gets
@@ -27,20 +29,17 @@ def prepare(plan: BackwardPlan, mods: BackwardMods, sizes: Sizes, out, dout, lse
     """
     tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
-    across = query_tiles(plan, sizes)
-    head, number = tile // across, tile % across
-    b, h = head // sizes.heads, head % sizes.heads
-    q = number * plan.tile_q + thread
-    row = cutlass.min(q, sizes.len_q - 1)
-    natural = lse[b, h, row]
-    is_empty = (natural == -Float32.inf) | (q >= sizes.len_q)
-    delta = _dot(plan, row_address(out, b, row, h), row_address(dout, b, row, h)) - dlse[b, h, row]
+    sequence, h, q = find_row(plan, sizes, sequences, tile, thread)
+    axis, row = sequence.lse_axis, sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+    natural = lse[axis, h, row]
+    is_empty = (natural == -Float32.inf) | (q >= sequence.rows)
+    delta = _dot(plan, row_address(out, axis, row, h), row_address(dout, axis, row, h)) - dlse[axis, h, row]
     place = rows.iterator + (Int64(tile) * (plan.planes * plan.tile_q) + thread)
     minus_delta = Float32(cutlass.select_(is_empty, Float32(0.0), -delta))
     place.store(Float32(cutlass.select_(is_empty, -Float32.inf, -natural * LOG2_E)))
     (place + plan.tile_q).store(minus_delta)
     if cutlass.const_expr(mods.sink is not None):
-        at = RowAt(sizes, tensors, b, h, h // (sizes.heads // sizes.kv_heads))
+        at = RowAt(sequence.sizes, tensors, sequence.b, h, h // (sizes.heads // sizes.kv_heads))
         weight = cute.math.exp2((mods.sink(at) - natural) * LOG2_E, fastmath=True)
         _add_sink(mods, sums, at, Float32(cutlass.select_(is_empty, Float32(0.0), minus_delta * weight)))
     start = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16

@@ -23,7 +23,7 @@ def store(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mo
             run = visit(plan, mods, own)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
-                target = row_tile(plan, own, key_tile(run, step))
+                target = row_tile(work, own, key_tile(run, step))
                 for chunk in cutlass.range_constexpr(plan.width_qk // plan.chunk):
                     before(pipes, f"reduce_dq_{chunk}", None, now)
                     gradient_output.add(plan, tiles, pipes, now, chunk, target)
