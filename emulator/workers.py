@@ -104,9 +104,7 @@ def start(machine: Machine, share: Sequence[int]) -> tuple[int, int]:
     """Fork a process that runs some clusters. Returns its number and the end of the pipe that it will write to."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of other threads; the child needs none
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads; the child needs none
         pid = os.fork()
     if pid:
         os.close(writing)
