@@ -61,3 +61,20 @@ def mutants(text: str) -> Iterator[Mutant]:
             if not line.lstrip().startswith("//") and pattern.search(line):
                 changed = pattern.sub(change.replacement, line, count=1)
                 yield Mutant(change.kind, number + 1, line.strip(), "\n".join([*lines[:number], changed, *lines[number + 1 :]]))
+
+
+def is_covered(text: str, mutant: Mutant) -> bool:
+    """Whether a `tcgen05.fence` has a double in the text: an `::after` that another follows before tensor memory is touched, a
+    `::before` that stands behind another with no access of the thread between."""
+    lines = text.splitlines()
+    if "::after" in mutant.kind:
+        return first_of(lines[mutant.line :], "fence::after", r"tcgen05\.(?:ld|st|mma|cp|shift|commit)")
+    if "::before" in mutant.kind:
+        return first_of(lines[mutant.line - 2 :: -1], "fence::before", r"tcgen05\.(?:ld|st|cp|shift)")
+    return False
+
+
+def first_of(lines: list[str], one: str, other: str) -> bool:
+    """Whether a line with `one` comes before any with `other`."""
+    found = next((line for line in lines if re.search(f"{one}|{other}", line) and not line.lstrip().startswith("//")), "")
+    return one in found
