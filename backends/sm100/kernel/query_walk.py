@@ -75,6 +75,12 @@ def of_head(at: KeyAt, h: Any) -> KeyAt:
     return KeyAt(at.sequence, at.sizes, at.tensors, at.b, h, at.hkv, *positions)
 
 
+def renewed(at: KeyAt) -> KeyAt:
+    """The same, of which the compiler knows nothing: what is computed from it is not held from before a loop."""
+    ends = (again(at.kv_first), again(at.kv_last), at.kv_end, at.q_end, at.axis, at.block)
+    return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends)
+
+
 def group(sizes: Sizes) -> Any:
     """Query heads that share a key head."""
     return sizes.heads // sizes.kv_heads

@@ -88,7 +88,8 @@ def visible_words(mods: BackwardMods, element: Element, count: int) -> list[Uint
         visible = keys_below(element.at.q_end, start) & inside
         if mods.mask is not None:
             visible = visible & mods.mask(element.kv, start, element.at, element.key)
-        words.append(Uint32(visible))
+        # Through the warp, so that a word is whole before what follows: in pieces it wants a register an element.
+        words.append(ptx("shfl.sync.bfly.b32 {$w0}, {$r0}, 0, 31, 0xffffffff;", Uint32(visible), returns=[Uint32]))
     return words
 
 

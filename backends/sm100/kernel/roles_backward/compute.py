@@ -9,7 +9,7 @@ from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, Backwa
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, merged_step, tensor_memory
 from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, visit
+from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, renewed, visit
 from attnspec.backends.sm100.kernel.work import Work, again, key_tile, touches
 from cutlass import Int32
 
@@ -45,13 +45,12 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
             own = of_head(at, at.h + head)
             run = visit(plan, mods, own)
             key = key_values(cutlass.min(kv, own.kv_last), own)
-            masked = hidden(own)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 query = own.sequence.q_first + key_tile(run, step) * plan.tile_q
                 element = gradient_step.Element(kv, query + place.query, own, key)
                 is_last = own.kv_first + plan.tile_kv > own.kv_end
-                is_partial = touches(plan.tile_q, own.q_end, masked, query) | is_last
+                is_partial = touches(plan.tile_q, own.q_end, hidden(renewed(own)), query) | is_last
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
                 if cutlass.const_expr(mods.merges):
                     _merged_step(plan, tiles, pipes, mods, place, now, element, sums)
@@ -111,7 +110,7 @@ def _step(
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
     kept: list[Any] = []
     # A chunk of P at a time, half a chunk where more than that is alive at once: shares of learned tensors, slopes, S beside P.
-    count = gradient_step.CHUNK // 2 if mods.learned else gradient_step.CHUNK
+    count = gradient_step.LOOP_CHUNK if mods.learned else gradient_step.CHUNK
     for first in range(0, plan.half, count):
         raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + first, count)
         own = gradient_step.moved(element, first)
