@@ -104,30 +104,3 @@ class StagedElement:
         """The `number`-th staged value."""
         is_key = self.staged.stages[number].axis == "key"
         return (self.staged.of_key if is_key else self.staged.of_distance)(number, self.index)
-
-
-@dataclass(frozen=True)
-class Unstaged:
-    """The same values for a row's keys from `first` on, each read where the variant's tensors are: for ways seldom taken."""
-
-    stages: tuple[Stage, ...]
-    q: Any
-    first: Any
-    at_tile: Any
-
-    def at(self, index: int) -> "UnstagedElement":
-        """The values of one element."""
-        return UnstagedElement(self, index)
-
-
-@dataclass(frozen=True)
-class UnstagedElement:
-    """The values of one element, `index` keys on."""
-
-    row: Unstaged
-    index: int
-
-    def value(self, number: int) -> Any:
-        """The `number`-th value."""
-        stage, key = self.row.stages[number], self.row.first + self.index
-        return stage.value(key if stage.axis == "key" else self.row.q - key, self.row.at_tile)
