@@ -46,9 +46,9 @@ CHANGES = (
     Change("dealloc dropped", r"tcgen05\.dealloc[^;]*;", ""),
 )  # fmt: skip
 FOREIGN = (  # what our forward has none of
-    Change("bar.arrive dropped", r"bar(?:rier)?\.(?:cta\.)?arrive[^;]*;", ""),
-    Change("barrier.sync dropped", r"barrier\.(?:cta\.)?sync[^;]*;", ""),
-    Change("barrier.cluster dropped", r"barrier\.cluster[^;]*;", ""),
+    Change("bar.arrive dropped", r"\bbar(?:rier)?\.(?:cta\.)?arrive[^;]*;", ""),
+    Change("barrier.sync dropped", r"\bbarrier\.(?:cta\.)?sync[^;]*;", ""),
+    Change("barrier.cluster dropped", r"\bbarrier\.cluster[^;]*;", ""),
 )
 
 
