@@ -69,8 +69,10 @@ def _check_stages(draft: Draft, role: Role) -> None:
     if stages and min(stages) != 0:
         raise ScheduleError("stage", f"no operation of {role.name} is at stage 0, or one is before it: {stages}")
     for step in role.program:
-        if step.stage and draft.dataflow.operation(step.operation).rate == "tile":
-            raise ScheduleError("stage", f"{step.operation} happens once a tile and cannot lag by steps")
+        if (step.stage or role.rolls) and draft.dataflow.operation(step.operation).rate == "tile":
+            raise ScheduleError(
+                "stage", f"{step.operation} happens once a tile and cannot lag by steps or roll on to the next tile"
+            )
 
 
 def _check_kinds(draft: Draft) -> None:

@@ -27,6 +27,7 @@ class Role:
     """Warps that run one program. registers: per thread, after setmaxnreg (the same for all warps of a warpgroup).
 
     Roles of one `kind` run the same code on different query tiles (two softmax warpgroups); `query_tile` tells them apart.
+    rolls: what lags in the last trip of a tile is done in the first trip of the next tile that has steps, not before it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Role:
     registers: int
     program: tuple[ProgramStep, ...]
     query_tile: int | None = None
+    rolls: bool = False
 
 
 @dataclass(frozen=True)

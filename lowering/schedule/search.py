@@ -129,17 +129,14 @@ def _interval(draft: Draft, prices: Prices) -> float:
 def time(question: Question, roles: Sequence[Role], separate: Sequence[str]) -> Timing | None:
     """The loop's order of least interval once operations are grouped and buffers placed.
 
-    Products into one accumulator stay next to each other unless that costs cycles.
+    Products into one accumulator stay next to each other, in one stage: kernels wait for it before the first of them.
     """
     flow = question.dataflow
     depths = find_depths(flow, question.dims, question.limits)
     placements = place_buffers(flow, depths, question.limits, statement(question.dims), separate)
     overlays = {item.buffer: item.overlays for item in placements if item.overlays is not None}
     names = _role_names(flow, roles)
-    free, glued = (
-        least_interval(loop_problem(flow, names, depths, question.expected, overlays, glued=glue)) for glue in (False, True)
-    )
-    return glued if free and glued and glued.interval <= free.interval * (1 + EQUAL) else free
+    return least_interval(loop_problem(flow, names, depths, question.expected, overlays, glued=True))
 
 
 def _role_names(dataflow: Dataflow, roles: Sequence[Role]) -> Mapping[str, str]:

@@ -29,9 +29,9 @@ def solution_from_dict(data: Mapping[str, Any]) -> Solution:
 
 def _role_as_list(role: Role) -> list[Any]:
     program = " ".join(step.operation + LAG * step.stage for step in role.program)
-    return [role.name, role.kind, role.query_tile, role.warps[0], len(role.warps), program]
+    return [role.name, role.kind, role.query_tile, role.warps[0], len(role.warps), program, role.rolls]
 
 
-def _role_from_list(name: str, kind: str, lane: int | None, first: int, count: int, program: str) -> Role:
+def _role_from_list(name: str, kind: str, lane: int | None, first: int, count: int, program: str, rolls: bool) -> Role:
     steps = tuple(ProgramStep(text.rstrip(LAG), len(text) - len(text.rstrip(LAG))) for text in program.split())
-    return Role(name, kind, tuple(range(first, first + count)), 0, steps, lane)
+    return Role(name, kind, tuple(range(first, first + count)), 0, steps, lane, rolls)

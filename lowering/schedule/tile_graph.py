@@ -42,7 +42,7 @@ def tile_edges(draft: Draft, prices: Prices, steps: int) -> Iterator[EventEdge]:
     """Edges into one tile, from itself and from the tiles before it, which are as long; `before` comes before `after`."""
     deepest = max(channel.depth for channel in draft.channels)
     last = deepest // steps + 2
-    trips = (steps,) * (last + 1)
+    trips = (steps,) * (last + 2)  # what a role that rolls does first of the next tile stands before its last of this one
     timed = _Timed(draft, prices, steps, last)
     for role in draft.roles:
         for before, after in pairwise(unroll(draft.dataflow, role, trips)):

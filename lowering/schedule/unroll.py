@@ -2,7 +2,8 @@
 
 This is the meaning of a schedule. A role runs a tile of N steps as trips 0 .. N - 1 + (its largest stage); at trip t it runs
 operation v for step t - stage(v) if the tile has that step. Operations that open a tile run where they stand in the first trip,
-in tiles that have steps; those that close a tile run after its last trip, in every tile.
+in tiles that have steps; those that close a tile run after its last trip, in every tile. A role that rolls runs its trips over
+the steps of all tiles at once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,9 @@ class Use:
 def unroll(dataflow: Dataflow, role: Role, trips: Sequence[int]) -> Iterator[Occurrence]:
     """What a role does for tiles of so many steps, in order."""
     lag = max((step.stage for step in role.program), default=0)
+    if role.rolls:
+        yield from _rolled(role, trips, lag)
+        return
     first = 0
     for tile, count in enumerate(trips):
         for trip in range(count + lag if count else 0):
@@ -51,6 +55,16 @@ def unroll(dataflow: Dataflow, role: Role, trips: Sequence[int]) -> Iterator[Occ
             if dataflow.operation(step.operation).rate == "tile" and not dataflow.opens_tile(step.operation):
                 yield Occurrence(step.operation, tile)
         first += count
+
+
+def _rolled(role: Role, trips: Sequence[int], lag: int) -> Iterator[Occurrence]:
+    """Trips over the steps of all tiles as if they were one; such a role has no operations of the tile."""
+    tile_of = [tile for tile, count in enumerate(trips) for _ in range(count)]
+    for trip in range(len(tile_of) + lag if tile_of else 0):
+        for step in role.program:
+            at = trip - step.stage
+            if 0 <= at < len(tile_of):
+                yield Occurrence(step.operation, tile_of[at], at)
 
 
 def _trip(dataflow: Dataflow, role: Role, tile: int, first: int, count: int, trip: int) -> Iterator[Occurrence]:

@@ -100,6 +100,7 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[Draft], Draft]]] = {
         ),
     ),
     "no operation at stage 0": ("stage", lambda d: with_program(d, "mma", lambda p: [replace(step, stage=1) for step in p])),
+    "role with operations of a tile rolls": ("stage", lambda d: with_role(d, "load", rolls=True)),
     "operation of a tile lags": ("stage", lambda d: with_program(d, "load", staged({"load_q[0]": 1}))),
     "product in the stage of its scores": (
         "deadlock",
