@@ -28,7 +28,8 @@ def loop_problem(
     items = tuple(Item(name, prices.of(name).hold, (roles[name],)) for name in loop.names)
     edges = (*loop.values(), *loop.reuses(), *loop.turns(), *loop.overlaps(overlays))
     least = max(prices.total(unit) for unit in UNITS)
-    labels = {**_twins(dataflow, roles), **(_glued(dataflow) if glued else {})}
+    labels = _twins(dataflow, roles)
+    labels |= {name: labels.get(first, first) for name, first in _glued(dataflow).items()} if glued else {}
     return Problem(items, tuple(edges), least, tuple(labels.items()))
 
 
