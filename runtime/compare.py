@@ -114,6 +114,7 @@ def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: s
         answer.largest_score,
         roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if is_gpu else 0,
         stored=stored.get(dtype),
+        flushes=is_gpu,
     )
 
 

@@ -8,7 +8,8 @@ A result is a sum; its magnitude (from the oracle) is the same sum with every te
          and a few operations, is off by (d + 8) u32 S at most, and exp carries that to the probability as a relative error;
          sums are kept in tiles of 128, n/128 of them. The 4 counts the score twice (numerator and denominator) and their use
 
-and half the spacing of the type's smallest numbers.
+and half the spacing of the type's smallest numbers; of a GPU kernel, whose exponential gives 0 where it should give less than
+2^-126 (PTX ISA, ex2.approx.ftz), that much for each term of a sum, times its other factors: 2^-106 covers 2^20 of both.
 
 Not covered: a score within rounding of a corner (`max`, a comparison of floats), where f32 and float64 may take either side
 and the slope jumps (one of 2000 random variants met one).
@@ -24,6 +25,7 @@ from attnspec.language.spec import DType
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11}
 SPACING = {"bf16": 2.0**-133, "fp16": 2.0**-24}  # of the smallest numbers
 F32_ROUNDOFF = 2.0**-24
+FLUSHED = 2.0**-106
 TILE = 128
 
 
@@ -42,12 +44,19 @@ class Tolerance:
 
 
 def tolerance(
-    dtype: DType, head_dim: int, length: int, largest_score: float, *, roundings: int, stored: DType | None
+    dtype: DType,
+    head_dim: int,
+    length: int,
+    largest_score: float,
+    *,
+    roundings: int,
+    stored: DType | None,
+    flushes: bool = False,
 ) -> Tolerance:
     """The tolerance of one result.
 
     length: the longest sum, in elements. largest_score: the oracle's. roundings: to 16 bits of factors inside the sum (the
-    probabilities of a GPU kernel; none in the reference). stored: the type of the result, None for f32.
+    probabilities of a GPU kernel; none in the reference). stored: the type of the result, None for f32. flushes: a GPU kernel's.
     """
     f32_factor = 4 * F32_ROUNDOFF * ((head_dim + 8) * max(1.0, largest_score) + TILE + length / TILE)
     reasons = []
@@ -59,6 +68,6 @@ def tolerance(
     return Tolerance(
         rounding=ROUNDOFF[stored] if stored is not None else F32_ROUNDOFF,
         factor=roundings * ROUNDOFF[dtype] + f32_factor,
-        floor=SPACING[stored] if stored is not None else 2.0**-126,
+        floor=max(FLUSHED if flushes else 0.0, SPACING[stored] if stored is not None else 2.0**-126),
         reason=" + ".join(reasons),
     )

@@ -12,7 +12,7 @@ from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import merges
 
-from attnspec.language.expr import Expr, Number
+from attnspec.language.expr import Expr, Number, names
 
 ONE = Number(1.0, "float")
 ONE_BY_ONE = ("distance", "element", "scattered")  # addresses at which every element has an address of its own to compute
@@ -41,7 +41,8 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     score_reads = reads_memory(rest[:1])
     mask_reads = spec.mask is not None and reads_memory([rest[2]])
-    in_loop = any(found.address in ONE_BY_ONE for found in derivative.learned) or reads_memory(rest[plain:])
+    in_loop = any(found.address in ONE_BY_ONE or "q" in names(found.partial) for found in derivative.learned)
+    in_loop = in_loop or reads_memory(rest[plain:])
     _write_mods(source, analysed, {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop})
 
 
