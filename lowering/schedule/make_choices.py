@@ -14,9 +14,6 @@ from attnspec.language.expr import names, tensors_read
 
 # Old maxima stay until the new one is 2^8 larger (FA4, conditional rescaling): P stays below 2^8, finite in bf16 and fp16.
 RESCALE_THRESHOLD = 8.0
-# Whether the cost model's share of exponentials goes to the FMA pipe; False until the kernels are proved with it. Who turns it on
-# runs tools/solve_schedules.py, for prices change, and writes the goldens anew.
-EMULATES = False
 DEGREE = 3  # of the polynomial: exact to the 16 bits of P in all but one element of a hundred (FA4)
 # Of L2, for keys and values of the heads in flight; the rest is for queries, outputs and what else runs (FA4 takes 50 MB).
 L2_SHARE = 0.4
@@ -35,7 +32,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
     )
-    return replace(choices, emulated_share=emulated_share(dataflow, analysed, choices, limits)) if EMULATES else choices
+    return replace(choices, emulated_share=emulated_share(dataflow, analysed, choices, limits))
 
 
 def emulated_share(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limits) -> float:

@@ -79,5 +79,8 @@ class _Timed:
         return occurrence.operation + step
 
     def seen(self, occurrence: Occurrence) -> float:
-        is_threads = self.draft.dataflow.operation(occurrence.operation).engine == "threads"
-        return self.prices.of(occurrence.operation).latency + (self.prices.hand_off if is_threads else 0.0)
+        """Cycles from its start until others may know that it is done: of a store, whose warp waits for it, through the warp."""
+        flow = self.draft.dataflow
+        feeds = any(value.producer == occurrence.operation for value in flow.values)
+        is_told_by_threads = flow.operation(occurrence.operation).engine == "threads" or not feeds
+        return self.prices.of(occurrence.operation).latency + (self.prices.hand_off if is_told_by_threads else 0.0)

@@ -38,7 +38,7 @@ def test_worst_step_keeps_the_correction_warpgroup() -> None:
 
 
 def test_half_the_head_dim_gives_p_columns_of_its_own_and_fills_tensor_memory() -> None:
-    asked = question(analysed(64))
+    asked = question(analysed(64), emulated_share=0.0)
     found = search(asked)
     made = complete(asked.dataflow, found.solution, asked.choices, asked.dims, LIMITS)
     assert found.solution.separate == ("p",)

@@ -21,8 +21,8 @@ def test_costs_show_what_the_mask_adds() -> None:
 
 def test_critical_circle_adds_up_to_the_interval() -> None:
     schedule = verified(forward())
-    assert sum(cycles for _, cycles in schedule.proof.critical) == schedule.proof.interval == 2980
-    assert "bottleneck: a step takes 2980 cycles" in show_critical(schedule)
+    assert sum(cycles for _, cycles in schedule.proof.critical) == schedule.proof.interval == 2788
+    assert "bottleneck: a step takes 2788 cycles" in show_critical(schedule)
 
 
 def test_dictionary_of_a_schedule_is_plain_json() -> None:

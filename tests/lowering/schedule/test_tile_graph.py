@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.schedule.prices import Price
 from attnspec.lowering.schedule.schedule import Draft
 from attnspec.lowering.schedule.simulate import simulate
 from attnspec.lowering.schedule.tile_graph import tile_overhead, tile_period
 from attnspec.lowering.schedule.unroll import Occurrence
+from attnspec.lowering.schedule.verify import verify
 
 from tests.lowering.by_hand import analysed
 from tests.lowering.schedule.drafts import forward, prices_of, verified
@@ -51,9 +53,9 @@ def rolling(made: Draft) -> Draft:
 def test_tensor_role_that_rolled_on_to_the_next_tile_would_never_drain() -> None:
     """Now the next tile's first scores are issued after this tile's last products: two products and scores for themselves."""
     made = forward()
-    prices = prices_of(made)
-    interval = verified(made).proof.interval
+    prices = prices_of(made, emulated_share=0.0)
+    interval = verify(made, LIMITS, prices).proof.interval
     assert tile_overhead(made, prices, interval) == 2 * 512
-    assert verified(rolling(made)).proof.interval == interval
+    assert verify(rolling(made), LIMITS, prices).proof.interval == interval
     assert tile_overhead(rolling(made), prices, interval) < 100
     assert simulate(rolling(made), prices, (3, 0, 1, 2, 0, 0, 4), jitter=3.0).is_fine
