@@ -107,7 +107,8 @@ class Attention:
         k, v: the same with the key/value heads. lse: natural log, f32, (batch, heads, length) or (heads, total).
         deterministic: the backward too gives the same bits on every run.
         q_offset, kv_offset, len_q, len_kv: where the rows and keys at hand lie in a longer sequence: the global position of the
-        first, and the whole lengths. Every index in the spec is a global position, and every declared length a whole one.
+        first, and the whole lengths (None: the part at hand is the last one). Every index in the spec is a global position, and
+        every declared length a whole one.
         tensors: the declared ones, by keyword. ArgumentError for a call that does not fit the spec.
         """
         from attnspec.runtime.arguments import Placing, check_call

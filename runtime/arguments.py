@@ -94,13 +94,16 @@ def check_agree(q: Tensor, k: Tensor, v: Tensor, is_varlen: bool) -> None:
         raise ArgumentError(f"k: batch {len(k)} (shape {tuple(k.shape)}), but q has batch {len(q)}")
 
 
+LAYOUT = "q, k, v are (batch, length, heads, head_dim), or (total, heads, head_dim) with varlen"
+
+
 def check_heads(spec: Spec, heads: int, kv_heads: int) -> None:
     """Query heads in whole groups."""
     if kv_heads == 0 or heads == 0 or heads % kv_heads:
-        raise ArgumentError(f"q: {heads} heads cannot be shared out over {kv_heads} key/value heads in equal groups")
+        raise ArgumentError(f"q: {heads} heads cannot be shared out over {kv_heads} key/value heads in equal groups; {LAYOUT}")
     if spec.group is not None and heads != kv_heads * spec.group:
         found = f"{heads} query heads over {kv_heads} key/value heads is a group of {heads // kv_heads}"
-        raise ArgumentError(f"q: {found}, but {spec.name} declares `group {spec.group}`")
+        raise ArgumentError(f"q: {found}, but {spec.name} declares `group {spec.group}`; {LAYOUT}")
 
 
 def check_strides(name: str, array: Tensor) -> None:

@@ -60,6 +60,10 @@ def settled(data: bytes, draft: Path) -> bytes:
 def publish(draft: Path, folder: Path) -> list[Path]:
     """Move the draft's files over, the manifest last; files of an earlier compilation that this one did not make go."""
     names = sorted((path.name for path in draft.iterdir() if path.name in OWN), key=lambda name: (name == MANIFEST, name))
+    foreign = [name for name in names if name not in made_before(folder) and os.path.lexists(folder / name)]
+    if foreign:
+        found = ", ".join(foreign)
+        raise ArgumentError(f"-o {folder}: {found} there was not written by attnc compile: move it, or name another folder")
     try:
         for name in stale(folder, names):
             with suppress(FileNotFoundError):
@@ -73,9 +77,14 @@ def publish(draft: Path, folder: Path) -> list[Path]:
 
 def stale(folder: Path, made: list[str]) -> list[str]:
     """Files of ours that an earlier manifest in the folder lists, and that are not made now."""
+    return [name for name in made_before(folder) if name not in made]
+
+
+def made_before(folder: Path) -> list[str]:
+    """Files of ours that an earlier manifest in the folder lists, and the manifest."""
     try:
         before = json.loads((folder / MANIFEST).read_bytes())
-        listed = before["files"] if "attnspec" in before["versions"] else []
-        return [name for name in OWN if name in listed and name not in made]
+        listed = {*before["files"], MANIFEST} if "attnspec" in before["versions"] else set()
+        return [name for name in OWN if name in listed]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -167,6 +167,7 @@ def _row_values(masked: str, i: int) -> list[Value]:
     return [
         *(Value(masked, f"{kind}[{i}]", "scores") for kind in ("exp_head", "exp_tail")),
         *(Value(f"{kind}[{i}]", f"row_sum[{i}]", "scores") for kind in ("exp_head", "exp_tail")),
+        Value(f"exp_head[{i}]", f"exp_tail[{i}]", "scores"),  # the kernel goes through a row from its first key on
         Value(f"row_sum[{i}]", f"row_sum[{i}]", "row", distance=1),
         Value(f"row_sum[{i}]", f"share_row[{i}]", "row"),
     ]

@@ -112,14 +112,21 @@ class _Wiring:
     def drop_implied(self, channels: list[Channel]) -> list[Channel]:
         """Without the channels whose order the others give already.
 
-        A buffer keeps a channel all the same: what is known to be written need not be known to be read before it is rewritten.
+        A part of a buffer keeps a channel all the same: what is known to be written need not be known to be read before it is
+        rewritten.
         """
         order = Order(self.dataflow, self.roles, channels, self.trips, empties=False)
         needed = {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
-        kept = {channel.buffer for channel in channels if _sort(channel.name) in needed}
-        alone = [channel for channel in channels if channel.buffer is not None and channel.buffer not in kept]
+        kept = {self._part(channel) for channel in channels if _sort(channel.name) in needed}
+        alone = [channel for channel in channels if channel.buffer is not None and self._part(channel) not in kept]
         needed |= {_sort(channel.name) for channel in alone}
         return [channel for channel in channels if _sort(channel.name) in needed]
+
+    def _part(self, channel: Channel) -> tuple[str | None, int]:
+        """The buffer that a channel's data lie in, and where they start there."""
+        values = self.dataflow.values
+        part = next((v.part for v in values if (v.producer, v.buffer) == (channel.producer, channel.buffer)), None)
+        return channel.buffer, part[0] if part else 0
 
     def join_rings(self, channels: list[Channel]) -> list[Channel]:
         """Channels that pass the same place from one role to another take turns in one ring."""
@@ -134,10 +141,8 @@ class _Wiring:
             return (channel.name,)
         tile = self.dataflow.operation(channel.producer).query_tile
         is_shared = self.depths[channel.buffer] < self.dataflow.lanes
-        part = next(v.part for v in self.dataflow.values if (v.producer, v.buffer) == (channel.producer, channel.buffer))
-        starts_at = part[0] if part else 0
         ends = (self.role(channel.producer).name, self.role(channel.consumers[0]).name)
-        return (channel.buffer, starts_at, None if is_shared else tile, *ends)
+        return (*self._part(channel), None if is_shared else tile, *ends)
 
     def _take_turns(self, ring: list[Channel]) -> list[Channel]:
         """Number the uses of channels in one ring in the order of their producers."""

@@ -11,7 +11,7 @@ from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
 from attnspec.lowering.analysis.staging import Staging, stage, staged_number
 
-from attnspec.language.expr import Expr, Name, Number, Read, nodes
+from attnspec.language.expr import Binary, Expr, Name, Number, Read, names, nodes
 from attnspec.language.spec import Spec
 
 LOG2_E = math.log2(math.e)
@@ -26,6 +26,17 @@ def is_folded(spec: Spec) -> bool:
 def reads_memory(exprs: Sequence[Expr]) -> bool:
     """Whether expressions of an element, their row values taken out, still read a tensor."""
     return any(isinstance(at, Read) and staged_number(at) is None for expr in exprs for at in nodes(expr))
+
+
+def divides(mask: Expr) -> bool:
+    """Whether a mask divides for each key, by what is no power of two: so many instructions a key that a row of scores kept in
+    registers beside them spills."""
+    divisions = (at for at in nodes(mask) if isinstance(at, Binary) and at.op in ("//", "%") and "kv" in names(at))
+    return any(not (isinstance(at.right, Number) and _is_power_of_two(int(at.right.value))) for at in divisions)
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
 
 
 def write_functions(source: Source, analysed: Analysed) -> None:
@@ -50,7 +61,8 @@ def write_functions(source: Source, analysed: Analysed) -> None:
         write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     score_reads = has_score and reads_memory(rest[:1])
-    _write_mods(source, analysed, score_reads, spec.mask is not None and reads_memory(rest[-1:]), staging)
+    mask_reads = spec.mask is not None and (reads_memory(rest[-1:]) or divides(rest[-1]))
+    _write_mods(source, analysed, score_reads, mask_reads, staging)
 
 
 def _write_staged(source: Source, spec: Spec, staging: Staging) -> None:

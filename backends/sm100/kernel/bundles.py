@@ -60,7 +60,7 @@ class Mods:
     denominator, or None. scale(at): softmax scale, or None where it is folded into to_log2.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     midpoint: what stands for the row maximum where the score is bounded, in the units of `score`; None where it is not.
-    score_reads, mask_reads: whether an element of the score, of the mask, needs a load.
+    score_reads, mask_reads: whether an element of the score, of the mask, needs a load, or so much work that registers run out.
     stages: values in shared memory; where there are some, score and mask are also given what reads them.
     """
 
