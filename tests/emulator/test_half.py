@@ -164,7 +164,5 @@ def test_every_code_of_a_narrow_format_converts_to_itself():
         given = np.where(code >> bits - 1, -np.abs(value), value).astype(np.float32).view(np.uint32)
         width, register = (16, "%h1") if bits == 6 else (8, "%b1")
         declared = "" if bits == 6 else ".reg .b8 %b<2>;"
-        out = lanes(
-            f"{declared} cvt.rn.satfinite.{name}x2.f32 {register}, %r1, %r1; cvt.u32.u{width} %r100, {register};", given
-        )
+        out = lanes(f"{declared} cvt.rn.satfinite.{name}x2.f32 {register}, %r1, %r1; cvt.u32.u{width} %r100, {register};", given)
         assert (out == (code | code << (4 if bits == 4 else 8))).all()
