@@ -6,6 +6,7 @@ whose memory they stand for: it refuses others.
 
 import ctypes
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from attnspec.emulator.errors import EmulatorError
@@ -19,16 +20,13 @@ SAFE_CALL = ctypes.CFUNCTYPE(INT, POINTER, POINTER, INT, POINTER)  # TVMFFISafeC
 
 def addresses_of_library() -> dict[str, Any]:
     """What such a host module calls of tvm_ffi and of C."""
-    import tvm_ffi.libinfo
-
-    library, c = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi()), ctypes.CDLL(None)
+    library, c = ctypes.CDLL(import_module("tvm_ffi.libinfo").find_libtvm_ffi()), ctypes.CDLL(None)
     found = {name: ctypes.cast(getattr(library, name), POINTER) for name in SYMBOLS}
     return found | {"printf": ctypes.cast(c.printf, POINTER)}
 
 
 def function_of(call: Callable[[list[Any]], None]) -> Any:
     """A tvm_ffi function; its calls go to `call`, as pointers to arguments, the last to the result."""
-    import tvm_ffi
 
     def passed_on(handle: int | None, arguments: int | None, count: int, result: int | None) -> int:
         status = INT(0)
@@ -38,7 +36,7 @@ def function_of(call: Callable[[list[Any]], None]) -> Any:
     callback = SAFE_CALL(passed_on)
     address = ctypes.cast(callback, POINTER).value
     assert address is not None
-    return tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=callback)
+    return import_module("tvm_ffi").Function.__from_extern_c__(address, keep_alive_object=callback)
 
 
 def run(function: Any, arguments: Sequence[Any], recorder: Any) -> None:
