@@ -21,7 +21,7 @@ from attnspec import stages
 from attnspec.language.spec import Spec
 
 BF16_FROBENIUS = 4e-3  # relative error of a bf16 result: probabilities and output are each rounded to 2^-9 on average
-LSE_ERROR = 2e-5  # f32 sums, natural log
+LSE_ERROR = 2e-5 + 8.8e-5  # natural log: f32 sums, and the polynomial of emulated exponentials, which a sum is off by at most
 
 
 @cache

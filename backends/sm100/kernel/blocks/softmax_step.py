@@ -80,11 +80,12 @@ def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
     """Scale, score and mask, in place, what is not folded away."""
     if mods.scale is not None:
         scale = mods.scale(element.at)
+        part = element
         for index in range(len(s)):
-            value = s[index] * scale
-            key = element.first_key + index
-            near = () if element.staged is None else (element.staged.at(index),)
-            s[index] = value if mods.score is None else mods.score(value, element.q, key, element.at, element.row, *near)
+            part = element.renewed() if index % WORD == 0 else part
+            value, key = s[index] * scale, part.first_key + index
+            near = () if part.staged is None else (part.staged.at(index),)
+            s[index] = value if mods.score is None else mods.score(value, part.q, key, part.at, part.row, *near)
     if is_partial:
         for first in range(0, len(s), WORD):
             _mask(mods, s, first, element.moved(first))
