@@ -9,7 +9,7 @@ import cutlass.cute as cute
 import numpy as np
 import torch
 from attnspec.backends.sm100.kernel.blocks import f32
-from attnspec.backends.sm100.kernel.blocks.exponential import exponential
+from attnspec.backends.sm100.kernel.blocks.exponential import Emulation, exponential
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass import Float32, Int32
@@ -18,12 +18,17 @@ from cutlass.cute.runtime import make_fake_tensor
 THREADS = 128
 
 
+def of_pair(x: Any, degree: int, keeps_nan: bool) -> tuple[Float32, Float32]:
+    """2^x of a pair."""
+    return Emulation(degree, keeps_nan)(x) if degree else exponential(x)
+
+
 @cute.kernel
 def each_pair(x: cute.Tensor, y: cute.Tensor, degree: cutlass.Constexpr, keeps_nan: cutlass.Constexpr):
     """y = 2^x, two elements a thread."""
     at = (Int32(cute.arch.block_idx()[0]) * THREADS + cute.arch.thread_idx()[0]) * 2
     if at + 1 < x.shape[0]:
-        y[at], y[at + 1] = exponential(f32.pair(Float32(x[at]), Float32(x[at + 1])), degree > 0, degree, keeps_nan)
+        y[at], y[at + 1] = of_pair(f32.pair(Float32(x[at]), Float32(x[at + 1])), degree, keeps_nan)
 
 
 @cute.jit

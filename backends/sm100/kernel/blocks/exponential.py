@@ -7,7 +7,7 @@ exponent bits. Adding 1.5 * 2^23 rounded down leaves n in the low bits of the su
 from typing import Any
 
 from attnspec.backends.sm100.kernel.blocks import f32
-from cutlass import Float32, Int32
+from cutlass import Float32
 
 LEAST = -127.0
 MAGIC = 12582912.0  # 1.5 * 2^23
@@ -20,10 +20,8 @@ POLYNOMIALS = {
 }
 
 
-def exponential(x: Any, is_emulated: bool, degree: int, keeps_nan: bool) -> tuple[Float32, Float32]:
-    """2^x for both of a pair. keeps_nan: emulated, too; the sum of exponents makes some number of a NaN."""
-    if is_emulated:
-        return _emulated(x, degree, keeps_nan)
+def exponential(x: Any) -> tuple[Float32, Float32]:
+    """2^x for both of a pair, on the special function unit."""
     low, high = f32.apart(x)
     return f32.exp2(low), f32.exp2(high)
 
@@ -33,19 +31,27 @@ def is_emulated(pair: int, share: float) -> bool:
     return int((pair + 1) * share) > int(pair * share)
 
 
-def _emulated(x: Any, degree: int, keeps_nan: bool) -> tuple[Float32, Float32]:
-    low, high = (f32.larger(value, Float32(LEAST)) for value in f32.apart(x))
-    x = f32.pair(low, high)
-    floored = f32.add(x, f32.twice(MAGIC), "down")
-    part = f32.subtract(x, f32.subtract(floored, f32.twice(MAGIC)))
-    *rest, last = (1.0, *POLYNOMIALS[degree])
-    value = f32.twice(last)
-    for coefficient in reversed(rest):
-        value = f32.multiply_add(value, part, f32.twice(coefficient))
-    low, high = (_scaled(one, whole) for one, whole in zip(f32.apart(value), f32.apart(floored), strict=True))
-    return f32.apart(f32.multiply_add(x, f32.twice(0.0), f32.pair(low, high))) if keeps_nan else (low, high)
+class Emulation:
+    """2^x for both of a pair, on the FMA pipe; constants are made once for all pairs, which is quicker to trace.
 
+    keeps_nan: the sum of exponents would make some number of a NaN.
+    """
 
-def _scaled(value: Float32, floored: Float32) -> Float32:
-    """value * 2^n, n in the low bits of `floored`."""
-    return (value.bitcast(Int32) + (floored.bitcast(Int32) << Int32(MANTISSA_BITS))).bitcast(Float32)
+    def __init__(self, degree: int, keeps_nan: bool) -> None:
+        self.least, self.magic, self.zero = Float32(LEAST), f32.twice(MAGIC), f32.twice(0.0)
+        self.coefficients = [f32.twice(value) for value in (1.0, *POLYNOMIALS[degree])]
+        self.keeps_nan = keeps_nan
+
+    def __call__(self, x: Any) -> tuple[Float32, Float32]:
+        """2^x."""
+        low, high = (f32.larger(value, self.least) for value in f32.apart(x))
+        x = f32.pair(low, high)
+        floored = f32.add(x, self.magic, "down")
+        part = f32.subtract(x, f32.subtract(floored, self.magic))
+        *rest, value = self.coefficients
+        for coefficient in reversed(rest):
+            value = f32.multiply_add(value, part, coefficient)
+        low, high = (
+            f32.times_power(one, whole, MANTISSA_BITS) for one, whole in zip(f32.apart(value), f32.apart(floored), strict=True)
+        )
+        return f32.apart(f32.multiply_add(x, self.zero, f32.pair(low, high))) if self.keeps_nan else (low, high)

@@ -68,6 +68,28 @@ def multiply_add(left: Any, right: Any, addend: Any, *, loc: Any = None) -> Any:
 
 
 @dsl_user_op
+def times(left: Float32, right: Float32, *, loc: Any = None) -> Float32:
+    """left * right."""
+    return Float32(arith.mulf(_bare(left, loc), _bare(right, loc), loc=loc), loc=loc)
+
+
+@dsl_user_op
+def times_power(value: Float32, exponent: Float32, shift: int, *, loc: Any = None) -> Float32:
+    """value * 2^n: the low bits of `exponent`, moved up by `shift`, are added to those of `value`."""
+    i32 = Int32.mlir_type
+    bits, power = (llvm.bitcast(i32, _bare(one, loc), loc=loc) for one in (value, exponent))
+    moved = arith.shli(power, arith.constant(i32, shift, loc=loc), loc=loc)
+    return Float32(llvm.bitcast(Float32.mlir_type, arith.addi(bits, moved, loc=loc), loc=loc), loc=loc)
+
+
+@dsl_user_op
+def places(first: Int32, count: int, *, loc: Any = None) -> list[Int32]:
+    """first, first + 1, ..."""
+    start, i32 = _bare(first, loc), Int32.mlir_type
+    return [Int32(arith.addi(start, arith.constant(i32, index, loc=loc), loc=loc), loc=loc) for index in range(count)]
+
+
+@dsl_user_op
 def exp2(value: Float32, *, loc: Any = None) -> Float32:
     """2^x by ex2.approx.ftz."""
     return Float32(nvvm.ex2(_bare(value, loc), ftz=True, loc=loc), loc=loc)

@@ -8,7 +8,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
 from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
-from attnspec.backends.sm100.kernel.blocks.exponential import exponential, is_emulated
+from attnspec.backends.sm100.kernel.blocks.exponential import Emulation, exponential, is_emulated
 from attnspec.backends.sm100.kernel.blocks.staging import Staged
 from attnspec.backends.sm100.kernel.bundles import Mods
 from attnspec.backends.sm100.kernel.plan import Plan
@@ -80,12 +80,13 @@ def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
     """Scale, score and mask, in place, what is not folded away."""
     if mods.scale is not None:
         scale = mods.scale(element.at)
-        part = element
+        part, keys = element, f32.places(element.first_key, len(s)) if mods.score is not None else []
         for index in range(len(s)):
-            part = element.renewed() if index % WORD == 0 else part
-            value, key = s[index] * scale, part.first_key + index
-            near = () if part.staged is None else (part.staged.at(index),)
-            s[index] = value if mods.score is None else mods.score(value, part.q, key, part.at, part.row, *near)
+            s[index] = f32.times(s[index], Float32(scale))
+            if mods.score is not None:
+                part = element.renewed() if index % WORD == 0 else part
+                near = () if part.staged is None else (part.staged.at(index),)
+                s[index] = mods.score(s[index], part.q, keys[index], part.at, part.row, *near)
     if is_partial:
         for first in range(0, len(s), WORD):
             _mask(mods, s, first, element.moved(first))
@@ -128,12 +129,13 @@ def exponentials(plan: Plan, mods: Mods, s: Row, amount: Float32, address: Any, 
     """P of one piece of the row, to tensor memory in the 16-bit type; s keeps the f32 values for the row sum."""
     first, last = (0, plan.probability_split) if piece == "exp_head" else (plan.probability_split, plan.tile_kv)
     factor, shift = f32.twice(mods.to_log2), f32.twice(-amount)
-    keeps_nan = mods.midpoint is not None  # with a maximum, a NaN is in the shift, and so in every element
+    # With a maximum, a NaN is in the shift, and so in every element.
+    emulation = Emulation(plan.exponential_degree, keeps_nan=mods.midpoint is not None) if plan.emulated_share else exponential
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
             x = f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift)
-            emulated = is_emulated(index // 2, plan.emulated_share)
-            s[index], s[index + 1] = exponential(x, emulated, plan.exponential_degree, keeps_nan)
+            chosen = emulation if is_emulated(index // 2, plan.emulated_share) else exponential
+            s[index], s[index + 1] = chosen(x)
         tensor_memory.store(address + at // 2, f32.narrow(s[at : at + CHUNK], plan.element))
 
 
