@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class Kernel:
-    """The callable. All that torch sees goes through `Differentiable`: the place where a `torch.library` operator would stand."""
+    """The callable. All that torch sees goes through `Differentiable`, where an operator registered with torch would stand."""
 
     program: Program
 

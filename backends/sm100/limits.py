@@ -17,5 +17,5 @@ LIMITS = Limits(
     fma_lanes=128,
     alu_lanes=64,
     l2_bytes=126 * 1024 * 1024,
-    library=frozenset({"softmax", "correction", "finish", "compute", "reduce"}),
+    role_kinds=frozenset({"softmax", "correction", "finish", "compute", "reduce"}),
 )

@@ -109,7 +109,7 @@ def key_of(question: Question) -> str:
         ],
         "depths": find_depths(flow, question.dims, question.limits),
         "prices": [_numbers(question.expected), _numbers(question.worst)],
-        "limits": {**asdict(question.limits), "library": sorted(question.limits.library or ())},
+        "limits": {**asdict(question.limits), "role_kinds": sorted(question.limits.role_kinds or ())},
         "kinds": None if question.kinds is None else sorted(question.kinds),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

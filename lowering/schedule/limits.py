@@ -11,7 +11,7 @@ class Limits:
     of all threads together; thread_registers: least and most that setmaxnreg gives a thread, in steps of eight.
     named_barriers: those a kernel may use (0 is the block's own). Rates are a clock: tensor_flops (dense 16-bit),
     shared_read_bytes, exponentials (MUFU), fma_lanes and alu_lanes (32-bit lanes). l2_bytes: of the whole chip.
-    library: kinds of roles of whole warpgroups that there are kernel functions for; None: any may be searched.
+    role_kinds: kinds of roles of whole warpgroups that there are kernel functions for; None: any may be searched.
     """
 
     target: str
@@ -28,4 +28,4 @@ class Limits:
     fma_lanes: int
     alu_lanes: int
     l2_bytes: int
-    library: frozenset[str] | None = None
+    role_kinds: frozenset[str] | None = None

@@ -65,5 +65,5 @@ def ask(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Question:
         limits=limits,
         expected=price(dataflow, analysed, choices, limits),
         worst=price(dataflow, analysed, always, limits),
-        kinds=limits.library,
+        kinds=limits.role_kinds,
     )
