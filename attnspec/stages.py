@@ -140,10 +140,10 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
 
         def make_backward() -> EmulatedBackward:
             schedule = place(draw(analysed, "backward"), analysed, target)
-            return EmulatedBackward(emit(analysed, schedule), learned, schedule)
+            return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
         emitted = emit(analysed, schedule)
-        return Kernel(EmulatedProgram(emitted, attention.spec.head_dim_v, schedule, make_backward=make_backward))
+        return Kernel(EmulatedProgram(emitted, schedule, attention.spec.head_dim_v, make_backward=make_backward))
     if target != "reference":
         raise TargetError(f"target {target!r} cannot be launched by this version of attnspec")
     learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)

@@ -1,48 +1,25 @@
 """The backward of a GPU target, run on the CPU by the emulator from the very PTX that would ship."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from attnspec.backends.emitted import Emitted
-from attnspec.lowering.schedule.schedule import Schedule
-from attnspec.runtime.assemble import assemble
-from attnspec.runtime.binary import Binary
 from attnspec.runtime.call import Call, Forward, Gradients
+from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked
 from torch import Tensor
 
 from attnspec.errors import TargetError
 
 if TYPE_CHECKING:
-    from attnspec.emulator.names import Names
     from attnspec.emulator.report import Report
 
 
 @dataclass(frozen=True)
-class EmulatedBackward:
-    """The backward's kernels. learned: by declaration, whether a tensor receives a gradient.
-    schedule: what reports take names from."""
+class EmulatedBackward(EmulatedBinary):
+    """The backward's kernels. learned: by declaration, whether a tensor receives a gradient."""
 
-    emitted: Emitted
     learned: tuple[bool, ...]
-    schedule: Schedule
-    _folder: TemporaryDirectory[str] = field(default_factory=lambda: TemporaryDirectory(prefix="attnspec-"), repr=False)
-
-    @cached_property
-    def binary(self) -> Binary:
-        """The compiled kernels; their source stays in a folder of its own as long as this lives."""
-        return assemble(self.emitted, Path(self._folder.name))
-
-    @cached_property
-    def names(self) -> "Names":
-        """What reports call the parts of the kernel."""
-        from attnspec.runtime.emulated_names import names_of
-
-        return names_of(self.schedule, self.emitted, Path(self._folder.name))
 
     def run(
         self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, ctas: int, seed: int | None

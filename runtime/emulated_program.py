@@ -1,18 +1,13 @@
 """A GPU target's kernels, run on the CPU by the emulator from the very PTX that would ship."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from attnspec.backends.emitted import Emitted
-from attnspec.lowering.schedule.schedule import Schedule
-from attnspec.runtime.assemble import assemble
-from attnspec.runtime.binary import Binary
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.emulated_backward import EmulatedBackward
+from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked, chosen_seed
 from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
 from torch import Tensor
@@ -20,35 +15,18 @@ from torch import Tensor
 from attnspec.errors import TargetError
 
 if TYPE_CHECKING:
-    from attnspec.emulator.names import Names
     from attnspec.emulator.report import Report
 
 CTAS = 4  # of the pretended GPU: few, so that small calls give a CTA several tiles
 
 
 @dataclass(frozen=True)
-class EmulatedProgram:
-    """The forward of a GPU target. schedule: what its reports take names from. seed: of the timing; None is program order.
-    A fault that the emulator finds is raised."""
+class EmulatedProgram(EmulatedBinary):
+    """The forward of a GPU target. seed: of the timing; None is program order. A fault that the emulator finds is raised."""
 
-    emitted: Emitted
     width_v: int
-    schedule: Schedule
     seed: int | None = None
     make_backward: Callable[[], EmulatedBackward] | None = None
-    _folder: TemporaryDirectory[str] = field(default_factory=lambda: TemporaryDirectory(prefix="attnspec-"), repr=False)
-
-    @cached_property
-    def binary(self) -> Binary:
-        """The compiled kernel; its source stays in a folder of its own as long as the program lives."""
-        return assemble(self.emitted, Path(self._folder.name))
-
-    @cached_property
-    def names(self) -> "Names":
-        """What reports call the parts of the kernel."""
-        from attnspec.runtime.emulated_names import names_of
-
-        return names_of(self.schedule, self.emitted, Path(self._folder.name))
 
     @cached_property
     def made_backward(self) -> EmulatedBackward:

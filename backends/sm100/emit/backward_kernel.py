@@ -1,7 +1,7 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
 from attnspec.backends.sm100.emit.dialect import attribute_names
-from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch
+from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch, write_opening
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
 
@@ -85,13 +85,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     source.blank(2)
     source.line("@cute.kernel")
     with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{_sums(spec)}, {numbers}):"):
-        source.docstring("One CTA: storage, barriers, then a role for each warp.")
-        source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
-        source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
-        source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
-        source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
-        allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
-        source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
+        allocator = write_opening(source, schedule)
         with source.block("tiles = BackwardTiles("):
             for name, _ in LOADED:
                 count = "1" if name in FEW else f"PLAN.{name}_depth"

@@ -4,10 +4,9 @@ from attnspec.backends.emitted import Module
 from attnspec.backends.sm100.emit.backward_functions import write_backward_functions
 from attnspec.backends.sm100.emit.backward_kernel import write_backward_kernels
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
-from attnspec.backends.sm100.emit.dialect import LIBRARY
 from attnspec.backends.sm100.emit.header import write_header
 from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of
-from attnspec.backends.sm100.emit.module import KERNEL
+from attnspec.backends.sm100.emit.module import KERNEL, write_block_imports, write_compiler_imports
 from attnspec.backends.sm100.emit.pipes import write_pipes
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
@@ -34,19 +33,11 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
 
 def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, functions: str) -> None:
     """What the module needs, and the roles it uses, no others."""
-    source.line("from types import SimpleNamespace")
-    source.blank()
-    source.line("import cuda.bindings.driver as cuda")
-    source.line("import cutlass")
-    source.line("import cutlass.cute as cute")
     module = sequences_of(analysed.spec).module
-    source.line(f"from {KERNEL} import {', '.join(sorted(('host', module)))}")
+    write_compiler_imports(source, module)
     source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
-    used = [name for name in LIBRARY if f"{name}(" in functions]
-    if used:
-        source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
-    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+    write_block_imports(source, functions)
     source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
     source.line(f"from {KERNEL}.plan import Step")
     source.line(f"from {KERNEL}.query_walk import KeySequences, count, {module}_axis, together")

@@ -69,6 +69,18 @@ def tensor_names(spec: Spec) -> list[str]:
     return list(attribute_names(spec).values())
 
 
+def write_opening(source: Source, schedule: Schedule) -> int:
+    """What every kernel does before its roles part; returns the warp that takes tensor memory."""
+    source.docstring("One CTA: storage, barriers, then a role for each warp.")
+    source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
+    source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
+    source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
+    source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
+    allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
+    source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
+    return allocator
+
+
 def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
@@ -76,13 +88,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     source.line("@cute.kernel")
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
-        source.docstring("One CTA: storage, barriers, then a role for each warp.")
-        source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
-        source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
-        source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
-        source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
-        allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
-        source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
+        allocator = write_opening(source, schedule)
         _write_bundles(source, spec)
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")

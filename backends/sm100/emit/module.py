@@ -30,18 +30,28 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("forward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
-    """What the module needs, and the roles it uses, no others."""
+def write_compiler_imports(source: Source, kind: str) -> None:
+    """The DSL, and how the sequences of a call lie."""
     source.line("from types import SimpleNamespace")
     source.blank()
     source.line("import cuda.bindings.driver as cuda")
     source.line("import cutlass")
     source.line("import cutlass.cute as cute")
     source.line(f"from {KERNEL} import {', '.join(sorted(('host', kind)))}")
+
+
+def write_block_imports(source: Source, functions: str) -> None:
+    """What the variant's functions call, and what every kernel does."""
     used = [name for name in LIBRARY if f"{name}(" in functions]
     if used:
         source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
+    """What the module needs, and the roles it uses, no others."""
+    write_compiler_imports(source, kind)
+    write_block_imports(source, functions)
     source.line(f"from {KERNEL}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
     source.line(f"from {KERNEL}.plan import Plan, Step")

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import cutlass
-from attnspec.backends.sm100.kernel.plan import Step
+from attnspec.backends.sm100.kernel.plan import Step, Widths
 
 
 @dataclass(frozen=True)
-class BackwardPlan:
+class BackwardPlan(Widths):
     """Numbers of a backward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
@@ -56,39 +55,9 @@ class BackwardPlan:
     programs: dict[str, tuple[Step, ...]]
 
     @property
-    def is_bf16(self) -> bool:
-        """Whether the 16-bit type is bfloat16."""
-        return self.element is cutlass.BFloat16
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of a TMA box."""
-        return 128
-
-    @property
-    def box_columns(self) -> int:
-        """Elements of a row of a TMA box."""
-        return self.row_bytes // 2
-
-    @property
-    def box_bytes(self) -> int:
-        """Bytes of a TMA box; query and key tiles have as many rows."""
-        return self.tile_q * self.row_bytes
-
-    @property
     def half(self) -> int:
         """Queries of a tile that one of the two compute warpgroups works on."""
         return self.tile_q // 2
-
-    @property
-    def width_qk(self) -> int:
-        """Head dimension of q and k, padded to the tensor core's K step of 16 elements."""
-        return -(-self.head_dim // 16) * 16
-
-    @property
-    def width_v(self) -> int:
-        """Head dimension of v, padded to 16 elements."""
-        return -(-self.head_dim_v // 16) * 16
 
     @property
     def rows_bytes(self) -> int:
