@@ -29,6 +29,8 @@ def test_d_results_over_two_halves_of_the_keys_merge_by_their_lse(target, shape)
     lse = torch.logaddexp(parts[0][1], parts[1][1])
     weights = [torch.exp(part_lse - lse).transpose(1, 2)[..., None] for _, part_lse in parts]
     merged = sum(out.float() * weight for (out, _), weight in zip(parts, weights, strict=True))
-    assert torch.allclose(lse, whole_lse, rtol=1e-6, atol=1e-6)
+    # Emulated are keys in some places of a tile, and a part's tiles start elsewhere: whole and parts are each off by their own.
+    of_each = 1 if target.name == "reference" else 2
+    assert torch.allclose(lse, whole_lse, rtol=1e-6, atol=of_each * target.lse_error)
     # Each part and the whole are rounded to fp16 once.
     assert torch.allclose(torch.as_tensor(merged), whole.float(), rtol=2.0**-10, atol=2.0**-10)
