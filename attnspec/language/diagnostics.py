@@ -69,5 +69,5 @@ def excerpt(span: Span, note: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters (a terminal would obey them) replaced, one for one."""
-    return "".join(char if char.isprintable() or char == " " else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """The text with control characters (a terminal would obey them) replaced, one for one; tabs and line ends by spaces."""
+    return "".join(" " if char in "\t\r\n\f" else char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -213,3 +213,13 @@ def test_reading_a_spec_imports_neither_torch_nor_cutlass_nor_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("blank", ["\t", "\f", "\t \t"])
+def test_blanks_before_a_fault_show_as_spaces_and_the_carets_stay_below_it(blank: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_spec(f"{HEAD}mask ={blank}kv <= widnow\n")
+    lines = str(caught.value).split("\n")
+    at = next(number for number, line in enumerate(lines) if "^" in line)
+    assert f"mask ={' ' * len(blank)}kv <= widnow" in lines[at - 1]
+    assert lines[at - 1][lines[at].index("^") :] == "widnow"
