@@ -32,7 +32,7 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     if sass and not has_disassembler():
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
-        from attnspec.backends.sm100.kernel.lines import telling_lines  # loads the compiler
+        from attnspec.backends.cute.kernel.lines import telling_lines  # loads the compiler
 
         live = load_file(module, path)
         with telling_lines(str(path), module.spans):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attnspec.backends
+from attnspec.backends.cute.emit.pipes import PipeLine, pipe_lines
 from attnspec.backends.emitted import Emitted
-from attnspec.backends.sm100.emit.pipes import PipeLine, pipe_lines
 from attnspec.emulator.names import Names, Part, Signal
 from attnspec.lowering.schedule.schedule import Arrivals, Channel, Placement, Schedule
 

@@ -1,8 +1,8 @@
 """The sm100 target: what it cannot run, and its emitted source."""
 
+from attnspec.backends.cute.emit.manifest import manifest_of
 from attnspec.backends.emitted import Emitted
 from attnspec.backends.sm100.emit.backward_module import backward_module
-from attnspec.backends.sm100.emit.manifest import manifest_of
 from attnspec.backends.sm100.emit.module import forward_module
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule

@@ -7,6 +7,10 @@ import pytest
 
 from tests.house.tree import ROOT, imports_of, name_of, sources
 
+EMISSION = {"attnspec.language", "attnspec.lowering", "attnspec.backends.cute.emit"} | {
+    f"attnspec.backends.{name}" for name in ("source", "emitted", "expression")
+}
+KERNELS = {"attnspec.backends.cute.kernel"}
 # By the longest name that fits: what of ours, and which other packages.
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "attnspec.language": ({"attnspec.language"}, {"lark"}),
@@ -18,12 +22,10 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
         {"attnspec.language", "attnspec.lowering", "attnspec.backends"},
         {"torch"},
     ),
-    "attnspec.backends.sm100.emit": (
-        {"attnspec.language", "attnspec.lowering", "attnspec.backends.sm100.emit", "attnspec.backends.source"}
-        | {"attnspec.backends.emitted", "attnspec.backends.expression"},
-        set(),
-    ),
-    "attnspec.backends.sm100.kernel": ({"attnspec.backends.sm100.kernel"}, {"cutlass", "cuda"}),
+    "attnspec.backends.cute.emit": (EMISSION, set()),
+    "attnspec.backends.cute.kernel": ({"attnspec.backends.cute.kernel"}, {"cutlass", "cuda"}),
+    "attnspec.backends.sm100.emit": (EMISSION | {"attnspec.backends.sm100.emit"}, set()),
+    "attnspec.backends.sm100.kernel": (KERNELS | {"attnspec.backends.sm100.kernel"}, {"cutlass", "cuda"}),
     "attnspec.runtime": (
         {
             "attnspec.language",
@@ -50,7 +52,12 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "attnspec.cli": ({"attnspec"}, {"click", "numpy", "torch"}),
     "attnspec": ({"attnspec"}, set()),
 }
-USERS_OF_THE_COMPILER = ("attnspec.backends.sm100.kernel", "attnspec.runtime.assemble", "attnspec.emulator.host")
+USERS_OF_THE_COMPILER = (
+    "attnspec.backends.cute.kernel",
+    "attnspec.backends.sm100.kernel",
+    "attnspec.runtime.assemble",
+    "attnspec.emulator.host",
+)
 GENERATES_TORCH = ("operations", "tiles")  # modules of backends/reference that emitted code imports
 
 

@@ -1,6 +1,6 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
-from attnspec.backends.sm100.emit.dialect import attribute_names
+from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch, write_opening
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule

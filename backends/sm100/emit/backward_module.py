@@ -1,13 +1,13 @@
 """The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
 
+from attnspec.backends.cute.emit.backward_functions import write_backward_functions
+from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.backward_functions import write_backward_functions
 from attnspec.backends.sm100.emit.backward_kernel import write_backward_kernels
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
-from attnspec.backends.sm100.emit.header import write_header
 from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of
-from attnspec.backends.sm100.emit.module import KERNEL, write_block_imports, write_compiler_imports
-from attnspec.backends.sm100.emit.pipes import write_pipes
+from attnspec.backends.sm100.emit.module import KERNEL, SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
@@ -35,13 +35,14 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
     """What the module needs, and the roles it uses, no others."""
     module = sequences_of(analysed.spec).module
     write_compiler_imports(source, module)
-    source.line(f"from {KERNEL}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
-    source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
     write_block_imports(source, functions)
-    source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
-    source.line(f"from {KERNEL}.plan import Step")
-    source.line(f"from {KERNEL}.query_walk import KeySequences, count, {module}_axis, together")
+    source.line(f"from {SHARED}.pipes import Pipe, Pipes")
+    source.line(f"from {SHARED}.plan import Step")
+    source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
+    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     for name in sorted({*PASSES, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
         source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
-    source.line(f"from {KERNEL}.work import Sizes, Work")
     source.line("from cutlass import Float32, Int32, Int64")

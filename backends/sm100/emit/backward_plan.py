@@ -1,6 +1,6 @@
 """The `PLAN` literal of a backward kernel: every number of the schedule that the kernel library needs."""
 
-from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
 from attnspec.lowering.dataflow.backward import PLANES

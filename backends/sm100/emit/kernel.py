@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnspec.backends.sm100.emit.dialect import attribute_names
+from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Role, Schedule
 

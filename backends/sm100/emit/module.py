@@ -1,16 +1,17 @@
 """The emitted module: everything of one forward kernel that is the variant's own, over the kernel library."""
 
+from attnspec.backends.cute.emit.dialect import LIBRARY
+from attnspec.backends.cute.emit.functions import write_functions
+from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.dialect import LIBRARY
-from attnspec.backends.sm100.emit.functions import write_functions
-from attnspec.backends.sm100.emit.header import write_header
 from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of, write_kernel
-from attnspec.backends.sm100.emit.pipes import write_pipes
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
+SHARED = "attnspec.backends.cute.kernel"
 KERNEL = "attnspec.backends.sm100.kernel"
 
 
@@ -37,25 +38,26 @@ def write_compiler_imports(source: Source, kind: str) -> None:
     source.line("import cuda.bindings.driver as cuda")
     source.line("import cutlass")
     source.line("import cutlass.cute as cute")
-    source.line(f"from {KERNEL} import {', '.join(sorted(('host', kind)))}")
+    source.line(f"from {SHARED} import {', '.join(sorted(('host', kind)))}")
 
 
 def write_block_imports(source: Source, functions: str) -> None:
     """What the variant's functions call, and what every kernel does."""
     used = [name for name in LIBRARY if f"{name}(" in functions]
     if used:
-        source.line(f"from {KERNEL}.blocks.arithmetic import {', '.join(sorted(used))}")
-    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+        source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
 
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
     """What the module needs, and the roles it uses, no others."""
     write_compiler_imports(source, kind)
     write_block_imports(source, functions)
-    source.line(f"from {KERNEL}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
-    source.line(f"from {KERNEL}.pipes import Pipe, Pipes")
-    source.line(f"from {KERNEL}.plan import Plan, Step")
+    source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
+    source.line(f"from {SHARED}.pipes import Pipe, Pipes")
+    source.line(f"from {SHARED}.plan import Step")
+    source.line(f"from {SHARED}.work import Sizes, Work, count, together")
+    source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
+    source.line(f"from {KERNEL}.plan import Plan")
     for name in sorted({role_function(role, schedule) for role in schedule.roles} - {IDLE}):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
-    source.line(f"from {KERNEL}.work import Sizes, Work, count, together")
     source.line("from cutlass import Float32, Int32, Int64")

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.sm100.kernel.plan import Step, Widths
+from attnspec.backends.cute.kernel.plan import Step, Widths
 
 
 @dataclass(frozen=True)

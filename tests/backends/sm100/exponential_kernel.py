@@ -8,8 +8,8 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 import torch
-from attnspec.backends.sm100.kernel.blocks import f32
-from attnspec.backends.sm100.kernel.blocks.exponential import Emulation, exponential
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.exponential import Emulation, exponential
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass import Float32, Int32

@@ -4,12 +4,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardTiles
+from attnspec.backends.cute.kernel.backward_bundles import BackwardTiles
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.sm100.kernel.query_walk import KeyAt
+from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from cutlass import Boolean, Float32, Int32, Int64
 
 PIECE = 16  # columns of dK and dV that a thread holds at a time

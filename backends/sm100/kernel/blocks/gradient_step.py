@@ -9,13 +9,14 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, all_keys, keys_below
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.query_walk import KeyAt
+from attnspec.backends.cute.kernel.work import again
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
-from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, all_keys, keys_below
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.query_walk import KeyAt
-from attnspec.backends.sm100.kernel.work import again
+from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from cutlass import Float32, Int32, Uint32
 
 CHUNK = WORD  # columns a tensor memory instruction moves

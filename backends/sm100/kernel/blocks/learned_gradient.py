@@ -13,11 +13,11 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.cute.kernel.blocks.arithmetic import place
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, tensor_memory
-from attnspec.backends.sm100.kernel.blocks.arithmetic import place
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
 from cutlass import Float32, Int32
 
 LANES = 32

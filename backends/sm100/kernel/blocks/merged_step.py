@@ -7,9 +7,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import gradient_step, learned_gradient, tensor_memory
 from cutlass import Int32
 
 CHUNK = gradient_step.LOOP_CHUNK

@@ -5,12 +5,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory, unseen
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.work import At
+from attnspec.backends.sm100.kernel.blocks import tensor_memory, unseen
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import At
 from cutlass import Boolean, Float32, Int32
 
 CHUNK = 16  # columns of O moved at a time: what a thread holds in registers

@@ -4,10 +4,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.pipes import Pipes, init
+from attnspec.backends.cute.kernel.work import NUMBER
 from attnspec.backends.sm100.kernel.blocks import tensor_core, tensor_memory
-from attnspec.backends.sm100.kernel.pipes import Pipes, init
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import NUMBER
 from cutlass import Int32
 
 

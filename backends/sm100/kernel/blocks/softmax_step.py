@@ -6,13 +6,14 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
-from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
-from attnspec.backends.sm100.kernel.blocks.exponential import Emulation, exponential, is_emulated
-from attnspec.backends.sm100.kernel.blocks.staging import Staged
-from attnspec.backends.sm100.kernel.bundles import Mods
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.exponential import Emulation, exponential, is_emulated
+from attnspec.backends.cute.kernel.blocks.staging import Staged
+from attnspec.backends.cute.kernel.bundles import Mods
+from attnspec.backends.cute.kernel.work import At, again
+from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import At, again
 from cutlass import Float32, Int32
 
 CHUNK = WORD  # columns a tensor memory instruction moves

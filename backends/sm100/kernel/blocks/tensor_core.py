@@ -7,7 +7,7 @@ swizzle, as TMA writes them. q and k are K-major (the head dimension is summed o
 from typing import Any
 
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from cutlass import Boolean, Int32
 
 K_STEP = 16  # elements of the summed dimension an instruction takes

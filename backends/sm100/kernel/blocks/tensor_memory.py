@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from cutlass import Float32, Int32, Uint32
 
 LANE_SHIFT = 16  # a tensor memory address holds the lane in its upper half (PTX ISA, tensor memory addressing)

@@ -12,12 +12,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks import f32, tensor_memory
-from attnspec.backends.sm100.kernel.blocks.arithmetic import WORD, keys_below
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.work import At, key_tile, visit
+from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import At, key_tile, visit
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
 PIECE = 8  # columns of a value: 16 bytes

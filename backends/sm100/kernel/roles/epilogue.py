@@ -2,10 +2,10 @@
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, locate, visit
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import NUMBER, At, Work, following, locate, visit
 from cutlass import Int32
 
 

@@ -2,11 +2,11 @@
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes
+from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import output
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes
 from attnspec.backends.sm100.kernel.plan import Plan
-from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, locate, query_tile, visit
 from cutlass import Int32
 
 

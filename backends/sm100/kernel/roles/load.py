@@ -4,10 +4,11 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.bundles import Box, Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, barrier, before, producing, slot
-from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import NUMBER, At, Work, following, key_tile, locate, visit
+from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, barrier, before, producing, slot
+from attnspec.backends.cute.kernel.plan import Step
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, key_tile, locate, visit
+from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
 
 

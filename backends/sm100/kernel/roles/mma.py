@@ -4,11 +4,12 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.plan import Step
+from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, visit
 from attnspec.backends.sm100.kernel.blocks import tensor_core, unseen
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.sm100.kernel.plan import Plan, Step
-from attnspec.backends.sm100.kernel.work import NUMBER, Work, following, locate, visit
+from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
 
 

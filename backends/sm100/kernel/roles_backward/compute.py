@@ -5,12 +5,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, renewed, visit
+from attnspec.backends.cute.kernel.work import Work, again, key_tile, touches
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32, gradient_step, learned_gradient, merged_step, tensor_memory
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.sm100.kernel.query_walk import group, locate, of_head, renewed, visit
-from attnspec.backends.sm100.kernel.work import Work, again, key_tile, touches
+from attnspec.backends.sm100.kernel.blocks import gradient_step, learned_gradient, merged_step, tensor_memory
 from cutlass import Int32
 
 

@@ -2,12 +2,12 @@
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.query_walk import find_row
+from attnspec.backends.cute.kernel.work import Sequences, Sizes
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import f32
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, put_words, row_address
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.query_walk import find_row
-from attnspec.backends.sm100.kernel.work import Sequences, Sizes
 from cutlass import Float32, Int64
 
 PIECE = 8  # elements of 16 bytes

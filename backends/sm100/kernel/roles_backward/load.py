@@ -4,14 +4,14 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.bundles import Box
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
+from attnspec.backends.cute.kernel.plan import Step
+from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
+from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.bundles import Box
-from attnspec.backends.sm100.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
-from attnspec.backends.sm100.kernel.plan import Step
-from attnspec.backends.sm100.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
-from attnspec.backends.sm100.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
 
 KEYS = ("load_k", "load_v")  # once a work tile

@@ -5,13 +5,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods, RowAt
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, RowAt
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.query_walk import find_row
+from attnspec.backends.cute.kernel.work import Sequences, Sizes
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_address
 from attnspec.backends.sm100.kernel.blocks.learned_gradient import with_warp
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.query_walk import find_row
-from attnspec.backends.sm100.kernel.work import Sequences, Sizes
 from cutlass import Float32, Int32, Int64
 
 LOG2_E = math.log2(math.e)

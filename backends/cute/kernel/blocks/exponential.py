@@ -6,7 +6,7 @@ exponent bits. Adding 1.5 * 2^23 rounded down leaves n in the low bits of the su
 
 from typing import Any
 
-from attnspec.backends.sm100.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks import f32
 from cutlass import Float32
 
 LEAST = -127.0

@@ -4,8 +4,8 @@ A comparison of the key's position with a value of the row is a word in closed f
 left (elements of tensors, remainders) is evaluated key by key and gathered into a word, so that one condition at a time is alive.
 """
 
+from attnspec.backends.cute.emit.dialect import dialect_of
 from attnspec.backends.expression import write_values
-from attnspec.backends.sm100.emit.dialect import dialect_of
 from attnspec.backends.source import Names, Source
 
 from attnspec.language.expr import Binary, Compare, CompareOp, Expr, Logic, Name, Number, Unary, names

@@ -3,8 +3,8 @@
 from typing import Any
 
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.bundles import Box
-from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.cute.kernel.bundles import Box
+from attnspec.backends.cute.kernel.plan import Widths
 from cutlass.cute.nvgpu import cpasync, tcgen05
 
 
@@ -13,30 +13,30 @@ def by_row(tensor: cute.Tensor) -> cute.Tensor:
     return cute.make_tensor(tensor.iterator, cute.select(tensor.layout, mode=[1, 3, 2, 0]))
 
 
-def box_shape(plan: Plan, rows: int | None) -> tuple[int, int]:
+def box_shape(plan: Widths, rows: int | None) -> tuple[int, int]:
     """Rows and elements of one TMA box; a query tile's rows if not given."""
     return (plan.tile_q if rows is None else rows), plan.box_columns
 
 
-def box_layout(plan: Plan, rows: int | None = None) -> Any:
+def box_layout(plan: Widths, rows: int | None = None) -> Any:
     """Shared layout of one TMA box: rows of 64 elements, 128-byte swizzle."""
     atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, plan.element)
     return cute.tile_to_shape(atom, box_shape(plan, rows), order=(0, 1))
 
 
-def load_atom(plan: Plan, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
+def load_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
     """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor."""
     op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
 
 
-def store_atom(plan: Plan, tensor: cute.Tensor) -> tuple[Any, Any]:
+def store_atom(plan: Widths, tensor: cute.Tensor) -> tuple[Any, Any]:
     """TMA descriptor that stores boxes; rows beyond the length are dropped."""
     op = cpasync.CopyBulkTensorTileS2GOp()
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), box_shape(plan, None))
 
 
-def box(plan: Plan, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int, rows: int | None = None) -> Box:
+def box(plan: Widths, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int, rows: int | None = None) -> Box:
     """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor."""
     layout, shape = box_layout(plan, rows), box_shape(plan, rows)
     first = cute.recast_ptr(shared + offset, dtype=plan.element)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from attnspec.backends.cute.emit.dialect import attribute_names, dialect_of
+from attnspec.backends.cute.emit.functions import LOG2_E, SCORE, is_folded, reads_memory, write_function, write_ranges
+from attnspec.backends.cute.emit.mask import solved_for, write_query_mask
+from attnspec.backends.cute.emit.rows import hoist
 from attnspec.backends.expression import write_values
-from attnspec.backends.sm100.emit.dialect import attribute_names, dialect_of
-from attnspec.backends.sm100.emit.functions import LOG2_E, SCORE, is_folded, reads_memory, write_function, write_ranges
-from attnspec.backends.sm100.emit.mask import solved_for, write_query_mask
-from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import merges

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnspec.backends.sm100.emit.dialect import attribute_names
-from attnspec.backends.sm100.emit.pipes import barrier_count
+from attnspec.backends.cute.emit.dialect import attribute_names
+from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import PLANES
 from attnspec.lowering.schedule.schedule import Schedule

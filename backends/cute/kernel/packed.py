@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.work import Sequence, Sequences, Sizes, again
+from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes, again
 from cutlass import Int32, Int64
 
 

@@ -1,4 +1,4 @@
-"""How sm100 spells expressions: operators where the DSL's mean the same, calls into the kernel library elsewhere."""
+"""How kernels spell expressions: operators where the DSL's mean the same, calls into the kernel library elsewhere."""
 
 from collections.abc import Sequence
 

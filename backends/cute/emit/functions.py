@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
+from attnspec.backends.cute.emit.dialect import dialect_of
+from attnspec.backends.cute.emit.mask import solved_for, write_mask
+from attnspec.backends.cute.emit.rows import hoist
 from attnspec.backends.expression import write_values
-from attnspec.backends.sm100.emit.dialect import dialect_of
-from attnspec.backends.sm100.emit.mask import solved_for, write_mask
-from attnspec.backends.sm100.emit.rows import hoist
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
 from attnspec.lowering.analysis.staging import Staging, stage, staged_number

@@ -6,9 +6,9 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.bundles import Mods, Tiles
-from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.plan import Widths
 from cutlass import Float32, Int32, Int64, Uint32
 
 NUMBER = 0x7FFFFFFF  # bits of a work tile's number; the sign tells that it is done a second time
@@ -152,7 +152,7 @@ def again(value: Any) -> Any:
     return ptx("mov.b32 {$w0}, {$r0};", kind(value), returns=[kind])
 
 
-def count(plan: Plan, sizes: Sizes, sequences: Sequences) -> Any:
+def count(plan: Widths, sizes: Sizes, sequences: Sequences) -> Any:
     """Work tiles of a call."""
     blocks = sequences.blocks(plan.tile_q * plan.query_tiles, sequences.facts, sizes.batch)
     return blocks * sizes.heads * sequences.lanes(sizes)
@@ -166,7 +166,7 @@ def _at(work: Work, sequence: Sequence, h: Any, row: Any, rows: int) -> At:
     return At(sequence, work.tensors, h, hkv, row, first, last)
 
 
-def together(plan: Plan, sizes: Sizes, keys: Any) -> Any:
+def together(plan: Widths, sizes: Sizes, keys: Any) -> Any:
     """Heads to work on at a time: as many as their keys and values fit into the plan's share of L2 (FA4, head swizzle).
 
     One head where tiles are alike: then nothing is gained by mixing them. keys: at hand, of one head.
@@ -178,7 +178,7 @@ def together(plan: Plan, sizes: Sizes, keys: Any) -> Any:
     return cutlass.max(fit * (sizes.heads // sizes.kv_heads), Int32(1))
 
 
-def locate(plan: Plan, work: Work, tile: Any) -> At:
+def locate(plan: Widths, work: Work, tile: Any) -> At:
     """Place of a work tile: a group of heads after the other, in a group the last query blocks first, in a block every head.
 
     Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
@@ -197,7 +197,7 @@ def locate(plan: Plan, work: Work, tile: Any) -> At:
 
 
 @cute.jit
-def following(plan: Plan, tiles: Tiles, mods: Mods, work: Work, tile: Int32, stores: cutlass.Constexpr = False):
+def following(plan: Widths, tiles: Tiles, mods: Mods, work: Work, tile: Int32, stores: cutlass.Constexpr = False):
     """The CTA's next work tile: when all are done, once more from the first that was noted as doubtful (see `unseen`).
 
     stores: the warp has stores under way, which must have been written before others go to the same places.
@@ -220,12 +220,12 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
     return quotient, value - quotient * by
 
 
-def query_tile(plan: Plan, work: Work, at: At, lane: Any) -> At:
+def query_tile(plan: Widths, work: Work, at: At, lane: Any) -> At:
     """Place of one query tile of a work tile."""
     return _at(work, at.sequence, at.h, at.row + lane * plan.tile_q, plan.tile_q)
 
 
-def visit(plan: Plan, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
+def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     """Key tiles that meet a range [first, last) of keys; the ranges may overlap, be empty, or leave the keys at hand.
 
     Tiles are counted from the first key at hand.
@@ -277,7 +277,7 @@ def key_tile(steps: Steps, step: Any) -> Any:
     return tile
 
 
-def meets(plan: Plan, at: At, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
+def meets(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...], first_key: Any) -> Any:
     """Whether a key tile has a masked element: it meets a range [first, last), or reaches beyond the keys at hand."""
     return touches(plan.tile_kv, at.kv_end, ranges, first_key)
 

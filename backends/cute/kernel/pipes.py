@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks.fences import fence
+from attnspec.backends.cute.kernel.blocks.fences import fence
 from cutlass import Int32, Uint32
 from cutlass.cute.nvgpu import tcgen05
 

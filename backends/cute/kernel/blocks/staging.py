@@ -8,9 +8,9 @@ values are read four at a time, the same for all threads of a warp; distances' l
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
-from attnspec.backends.sm100.kernel.bundles import Mods, Stage
-from attnspec.backends.sm100.kernel.plan import Plan
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.bundles import Mods, Stage
+from attnspec.backends.cute.kernel.plan import Widths
 from cutlass import Float32, Int32
 
 WORD_BYTES = 4
@@ -18,11 +18,11 @@ VECTOR = 4  # words of a 16-byte load
 FIRST_BARRIER = 2  # named barriers of the query tiles; 0 is the whole block's, 1 that of the warps that work
 
 
-def _words(plan: Plan, stage: Stage) -> int:
+def _words(plan: Widths, stage: Stage) -> int:
     return plan.tile_kv if stage.axis == "key" else plan.tile_q + plan.tile_kv
 
 
-def fetch(plan: Plan, mods: Mods, element: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
+def fetch(plan: Widths, mods: Mods, element: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
     """This thread's values of each stage, read from where the variant's tensors are; none of what only a mask would use."""
     found: list[list[Any]] = []
     least = element.at.q_first - element.first_key - (plan.tile_kv - 1)
@@ -36,7 +36,7 @@ def fetch(plan: Plan, mods: Mods, element: Any, thread: Any, is_partial: bool) -
     return found
 
 
-def put(plan: Plan, mods: Mods, fetched: list[list[Any]], address: Any, thread: Any, lane: Any) -> "Staged":
+def put(plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, thread: Any, lane: Any) -> "Staged":
     """Values to shared memory, complete for all threads of the query tile when this returns."""
     own, offset = Int32(address + thread * WORD_BYTES), 0
     for stage, values in zip(mods.stages, fetched, strict=True):
@@ -60,7 +60,7 @@ class Staged:
     loaded: vectors of keys' values that have been read, by stage and place.
     """
 
-    plan: Plan
+    plan: Widths
     stages: tuple[Stage, ...]
     keys: Any
     distances: Any

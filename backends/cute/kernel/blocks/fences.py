@@ -13,7 +13,7 @@ tcgen05 and the async proxy).
 from typing import Literal
 
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 
 Moment = Literal["before_signal", "after_wait"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.backward_bundles import BackwardMods
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.packed import slot_of
-from attnspec.backends.sm100.kernel.work import (
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
+from attnspec.backends.cute.kernel.packed import slot_of
+from attnspec.backends.cute.kernel.plan import Widths
+from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
     Sequences,
@@ -36,12 +36,12 @@ class KeySequences:
     axis: Callable[..., Any]
 
 
-def dense_axis(plan: BackwardPlan, sequence: Sequence) -> tuple[Any, Any]:
+def dense_axis(plan: Widths, sequence: Sequence) -> tuple[Any, Any]:
     """Every sequence has query tiles of its own."""
     return sequence.b, Int32(0)
 
 
-def packed_axis(plan: BackwardPlan, sequence: Sequence) -> tuple[Any, Any]:
+def packed_axis(plan: Widths, sequence: Sequence) -> tuple[Any, Any]:
     """One axis for all sequences."""
     return Int32(0), slot_of(plan.tile_q, sequence.lse_row, sequence.b)
 
@@ -99,12 +99,12 @@ def _turn_back(found: Sequence) -> Sequence:
     return Sequence(turn(found.sizes), found.b, *positions, *coordinates, *places)
 
 
-def count(plan: BackwardPlan, sizes: Sizes, turned: Sequences) -> Any:
+def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
     """Work tiles of a call."""
     return turned.blocks(plan.tile_kv, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes)
 
 
-def together(plan: BackwardPlan, sizes: Sizes, rows: Any) -> Any:
+def together(plan: Widths, sizes: Sizes, rows: Any) -> Any:
     """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2.
 
     rows: at hand, of one head.
@@ -117,7 +117,7 @@ def together(plan: BackwardPlan, sizes: Sizes, rows: Any) -> Any:
     return cutlass.max(fit, Int32(1))
 
 
-def locate(plan: BackwardPlan, work: Work, tile: Any) -> KeyAt:
+def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
     """Place of a work tile: a group of heads after the other, in a group the first keys first, in a key tile every head.
 
     Under a causal mask the first keys are seen by most queries; started first, they leave no CTA alone at the end.
@@ -144,14 +144,14 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
     return quotient, value - quotient * by
 
 
-def visit(plan: BackwardPlan, mods: BackwardMods, at: KeyAt) -> Steps:
+def visit(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
     """Query tiles of one head that see something of the key tile, counted from the first row at hand."""
     first = at.sequence.q_first
     return runs(plan.tile_q, at.sequence.rows, tuple((low - first, high - first) for low, high in mods.queries(at)))
 
 
 @cute.jit
-def steps_of(plan: BackwardPlan, mods: BackwardMods, at: KeyAt):
+def steps_of(plan: Widths, mods: BackwardMods, at: KeyAt):
     """Steps of a work tile: those of all heads of the group."""
     first = at.h
     total = Int32(0)
@@ -165,7 +165,7 @@ def row_tile(work: Work, at: KeyAt, query_tile: Any) -> Any:
     return (at.axis * at.sizes.heads + at.h) * work.sequences.blocks + at.block + query_tile
 
 
-def find_row(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, tile: Any, thread: Any) -> tuple[Sequence, Any, Any]:
+def find_row(plan: Widths, sizes: Sizes, sequences: Sequences, tile: Any, thread: Any) -> tuple[Sequence, Any, Any]:
     """Of a CTA of a pass before or after: its sequence, its query head, and a thread's row, counted from the first at hand.
 
     sequences: by query blocks. The row may lie beyond the sequence, or its block be one without rows.

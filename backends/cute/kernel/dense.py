@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.sm100.kernel.work import Sequence, Sequences, Sizes, again
+from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes, again
 
 
 @dataclass(frozen=True)

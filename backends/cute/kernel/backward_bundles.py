@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.sm100.kernel.bundles import Box
+from attnspec.backends.cute.kernel.bundles import Box
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the elements of a row, or of a key, have in common: sub-expressions without the other position, computed once."""
 
-from attnspec.backends.sm100.emit.dialect import KEY, ROW
+from attnspec.backends.cute.emit.dialect import KEY, ROW
 
 from attnspec.language.expr import Expr, Name, Number, Truth, children, names, with_children
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.sm100.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
 LOG2_E = math.log2(math.e)

@@ -10,7 +10,7 @@ from typing import Any
 from cutlass._mlir import ir
 from cutlass._mlir_helpers.op import loc_transform
 
-LIBRARY = str(Path(__file__).parent)
+LIBRARY = str(Path(__file__).parents[2])
 # Files whose functions spell an instruction or two: who calls them says more.
 WRAPPERS = ("ptx", "arithmetic", "exponential", "f32", "fences", "pipes", "tensor_core", "tensor_memory")
 
@@ -36,4 +36,4 @@ def telling_lines(file: str, lines: Collection[int]) -> Iterator[None]:
 
 @cache
 def _tells(name: str) -> bool:
-    return name.startswith(LIBRARY) and Path(name).stem not in WRAPPERS
+    return name.startswith(LIBRARY) and "/kernel/" in name and Path(name).stem not in WRAPPERS

@@ -1,6 +1,6 @@
 """The emitted module's docstring: what it computes, who does what, and what passes between them."""
 
-from attnspec.backends.sm100.emit.pipes import pipe_lines
+from attnspec.backends.cute.emit.pipes import pipe_lines
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Role, Schedule
 

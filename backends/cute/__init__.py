@@ -1,0 +1,1 @@
+"""What the targets whose kernels are CuTe-DSL share."""

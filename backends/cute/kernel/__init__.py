@@ -1,0 +1,1 @@
+"""The part of the kernel library that does not depend on the chip."""

@@ -1,0 +1,1 @@
+"""Instructions and arithmetic that roles of every target are made of."""
