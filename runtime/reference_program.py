@@ -39,13 +39,20 @@ class ReferenceProgram:
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients, each rounded once to the dtype of what it is the gradient of."""
+        found = self.unrounded_backward(call, results, dout, dlse)
+        tensors: tuple[Tensor | None, ...] = tuple(
+            None if total is None else total.to(tensor.dtype) for total, tensor in zip(found.tensors, call.tensors, strict=True)
+        )
+        return Gradients(found.dq.to(call.q.dtype), found.dk.to(call.q.dtype), found.dv.to(call.q.dtype), tensors)
+
+    def unrounded_backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
+        """Gradients as they are summed: f32, and f64 for learned tensors; those of parts of a call can be added up."""
         out, lost = results.saved
         with torch.device("cpu"):
             dq, dk, dv, totals = self.backward_module.backward(
                 call.q, call.k, call.v, out, results.lse, lost, dout, dlse, call.tensors, call.layout
             )
         tensors: tuple[Tensor | None, ...] = tuple(
-            total.to(tensor.dtype) if is_learned else None
-            for total, tensor, is_learned in zip(totals, call.tensors, self.learned, strict=True)
+            total if is_learned else None for total, is_learned in zip(totals, self.learned, strict=True)
         )
-        return Gradients(dq.to(call.q.dtype), dk.to(call.q.dtype), dv.to(call.q.dtype), tensors)
+        return Gradients(dq, dk, dv, tensors)
