@@ -61,6 +61,7 @@ class Agent:
         self.at = 0
         self.snapshot: Array = None
         self.pipe: Agent | None = None
+        self.issue: Issue | None = None
         self.limit_cache: dict[int, Array] = {}
 
     @property

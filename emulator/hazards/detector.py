@@ -8,11 +8,24 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from attnspec.emulator.hazards.clocks import FENCED, ORDERED, PUBLISHED, TENSOR, Agent, Column, Crowd, Sync, joined, widened
+from attnspec.emulator.hazards.clocks import (
+    FENCED,
+    ORDERED,
+    PUBLISHED,
+    TENSOR,
+    Agent,
+    Column,
+    Crowd,
+    Issue,
+    Sync,
+    joined,
+    widened,
+)
 from attnspec.emulator.hazards.ledger import ATOMIC, SHIFT, GlobalLedger, Ledger
 from attnspec.emulator.hazards.memory_order import Values, join, ordering_of
 from attnspec.emulator.hazards.observer import Observer
 from attnspec.emulator.hazards.places import HALVES, UNIT, WORD, SharedPlaces, run_or_array, spread, tensor_places
+from attnspec.emulator.hazards.products import Watch, facts_of
 from attnspec.emulator.hazards.reports import Reports
 from attnspec.emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from attnspec.emulator.machine.shared_memory import SharedMemory
@@ -57,6 +70,8 @@ class Detector(Observer):
                 found.snapshot = None
                 found.pipe.tick()
                 found.first = found.pipe.epoch
+                if found.issue is not None:
+                    found.column.issues[found.first] = found.issue
             return found.pipe
         if found.first and isinstance(actor, Task) and actor.done == 1 and found.epoch == found.first:
             found.clock[ORDERED, found.column.number] = found.first + 1
@@ -84,9 +99,18 @@ class Detector(Observer):
             agent = self.pipes[pipe] = issuer.crowd.settler(pipe.name, True)
         task.agent = Agent(issuer.crowd, agent.column, task.name, agent.clock)
         task.agent.pipe, task.agent.snapshot = agent, said(warp, issuer)
+        by = column_of(warp, issuer)
+        task.agent.issue = Issue(by.number, by.latest, task.whole_name)
+        issuer.published = None
+
+    def watch(self, warp: Any) -> Any:
+        facts = facts_of(self.machine.program)
+        return Watch(warp, self.reports, facts) if facts and "hazards" in self.machine.checks else None
 
     def settled(self, actor: Any, kind: str, tasks: Sequence[Any] = ()) -> None:
         agent = self.agent(actor)
+        if kind == "wgmma" and actor.watch is not None:
+            actor.watch.waited(actor.block)
         if kind.startswith("tensor"):
             done = agent.pending.pop("tcgen05.st" if kind == "tensor_store" else "tcgen05.ld", [])
             if kind == "tensor_use" and self.wait_ld:

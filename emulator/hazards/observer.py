@@ -39,5 +39,9 @@ class Observer:
     def initialise(self, actor: Any, barrier: Any) -> None:
         """An mbarrier is made."""
 
+    def watch(self, warp: Any) -> Any:
+        """What shall hear, by `enter(block)`, of each block that a warp runs; None if nothing."""
+        return None
+
     def left(self, warp: Any) -> None:
         """A warp has exited."""

@@ -15,6 +15,7 @@ REGISTER = re.compile(r"%\w+")
 WAITS = {
     "tcgen05.ld": ("missing-wait-ld", "it may still be reading: tcgen05.wait::ld belongs before the hand-over"),
     "tcgen05.st": ("missing-wait-st", "it may not have written yet: tcgen05.wait::st belongs before the hand-over"),
+    "wgmma.mma_": ("missing-wait-group", "it may still be reading: wgmma.wait_group belongs before the reuse or the hand-over"),
     "cp.async.bulk": ("missing-wait-group", "it may still be reading: cp.async.bulk.wait_group.read belongs before the reuse"),
     "cp.reduce.async.bulk": (
         "missing-wait-group",
@@ -54,6 +55,10 @@ class Reports:
         shared = isinstance(memory, SharedMemory)
         where = f"shared memory {memory.show(place * WORD)}" if shared else tensor_place(place, memory.names)
         kind, why = self.classify(agent, number, epoch, self.opcode(at), wrote, shared)
+        issuer = getattr(actor, "issuer", None)
+        if kind == "race-shared" and wrote and not write and issuer is not None and column_of_warp(issuer) == number:
+            # The warp that issued what reads here has written since.
+            kind, why = WAITS.get(family_of(self.opcode(actor.at)), (kind, why))
         verbs = f"{'writes' if write else 'reads'} {where} of {memory.name}, {'written' if wrote else 'read'} by the other"
         since = self.filled(actor, memory, place * WORD - RESERVED if shared else place // HALVES)
         self.tell(kind, actor, at, self.name(agent.crowd, number, epoch), f"{actor.name} {verbs}: {why}{since}")
@@ -84,7 +89,7 @@ class Reports:
                 "ordered, but without tcgen05.fence::before_thread_sync and ::after_thread_sync between",
             )
         issue = agent.crowd.columns[number].issues.get(epoch)
-        family = "cp.reduce.async.bulk" if opcode.startswith("cp.reduce") else opcode[: 13 if opcode.startswith("cp.") else 10]
+        family = family_of(opcode)
         if issue is not None and agent.knows(issue.column, issue.epoch) and family in WAITS and not (shared and wrote):
             return WAITS[family]
         return ("race-shared" if shared else "race-tensor"), "nothing orders the two"
@@ -149,6 +154,16 @@ class Reports:
         hint = "cp.async.bulk.wait_group.read belongs before the exit"
         message = f"{warp.name} exits while its {task.name} may still be reading shared memory: {hint}"
         self.tell("missing-wait-group", task, task.at, warp.name, message)
+
+
+def family_of(opcode: str) -> str:
+    """Asynchronous instructions that one kind of wait is for."""
+    return "cp.reduce.async.bulk" if opcode.startswith("cp.reduce") else opcode[: 13 if opcode.startswith("cp.") else 10]
+
+
+def column_of_warp(warp: Any) -> int | None:
+    """Whose deeds its are."""
+    return warp.agent.column.number if warp.agent is not None else None
 
 
 def tensor_place(place: int, names: Names) -> str:

@@ -22,7 +22,7 @@ class Warp:
     """index: in its CTA. mask: active lanes, None for all 32; active: how many. at: position of the last act.
 
     stack: (block, lanes, join) of what runs when the lanes at hand reach `join`, a block. wait: what it waits for, if it does.
-    agent: what an observer remembers of it.
+    agent: what an observer remembers of it; watch: what hears of each block that it runs, if anything has to.
     """
 
     def __init__(self, cta: Any, index: int, program: "Program", lanes: np.ndarray, special: dict[str, Any]) -> None:
@@ -59,6 +59,7 @@ class Warp:
         self.unsettled: set[int] = set()
         self.register_count = 0
         self.agent: Any = None
+        self.watch: Any = None if self.machine.observer is None else self.machine.observer.watch(self)
 
     def set_mask(self, lanes: np.ndarray) -> None:
         """Make these the active lanes."""
@@ -81,6 +82,8 @@ class Warp:
             full = self.mask is None
             if self.unsettled and self.unsettled & program.exposed[block]:
                 self.settle_loads("tensor_load")
+            if self.watch is not None and self.wait is None:
+                self.watch.enter(block)
             function = functions.get((block, full)) or program.function(block, full)
             following = function(self, registers, self.mask, special)
             if following == BLOCKED_AGAIN:

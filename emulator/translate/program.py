@@ -36,7 +36,7 @@ def undefined(warp: Any, index: int, dtype: Any) -> Any:
     return np.full(LANES * np.dtype(dtype).itemsize, 0xFF, np.uint8).view(dtype)
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
     """functions: by (block, whether all lanes are active); kept: registers that some block takes from before it; exposed: those
     of each block."""
