@@ -1,7 +1,7 @@
 """Registers of a wgmma that are touched before its `wait_group`, or since the last `wgmma.fence`. PTX ISA 9.7.15.3, 9.7.15.7.
 
 Until `wgmma.wait_group` nobody may read or write an accumulator, nor write a fragment of A; and a `wgmma.fence` lies between any
-other access of such registers and the wgmma. Copies by `mov` are no access: LLVM makes them of loops, and ptxas does away with them.
+other access of such registers and the wgmma. Copies by `mov` are no access: LLVM makes them of loops, ptxas unmakes them.
 """
 
 from collections.abc import Iterator

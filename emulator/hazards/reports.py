@@ -16,6 +16,7 @@ WAITS = {
     "tcgen05.ld": ("missing-wait-ld", "it may still be reading: tcgen05.wait::ld belongs before the hand-over"),
     "tcgen05.st": ("missing-wait-st", "it may not have written yet: tcgen05.wait::st belongs before the hand-over"),
     "wgmma.mma_": ("missing-wait-group", "it may still be reading: wgmma.wait_group belongs before the reuse or the hand-over"),
+    "cp.async": ("missing-wait-group", "it may not have written yet: cp.async.wait_group belongs before"),
     "cp.async.bulk": ("missing-wait-group", "it may still be reading: cp.async.bulk.wait_group.read belongs before the reuse"),
     "cp.reduce.async.bulk": (
         "missing-wait-group",
@@ -90,7 +91,8 @@ class Reports:
             )
         issue = agent.crowd.columns[number].issues.get(epoch)
         family = family_of(opcode)
-        if issue is not None and agent.knows(issue.column, issue.epoch) and family in WAITS and not (shared and wrote):
+        awaited = family in WAITS and (family == "cp.async" or not (shared and wrote))
+        if issue is not None and agent.knows(issue.column, issue.epoch) and awaited:
             return WAITS[family]
         return ("race-shared" if shared else "race-tensor"), "nothing orders the two"
 
@@ -158,6 +160,8 @@ class Reports:
 
 def family_of(opcode: str) -> str:
     """Asynchronous instructions that one kind of wait is for."""
+    if opcode.startswith(("cp.async.ca", "cp.async.cg")):
+        return "cp.async"
     return "cp.reduce.async.bulk" if opcode.startswith("cp.reduce") else opcode[: 13 if opcode.startswith("cp.") else 10]
 
 

@@ -1,12 +1,13 @@
 """cp.async: copies of 4, 8 or 16 bytes a lane that arrive later. PTX ISA 9.7.9.25.3 (non-bulk copy), 9.7.13.15.17 (arrive)."""
 
 from collections import deque
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 from attnspec.emulator.errors import KernelFault
-from attnspec.emulator.instructions.rule import Act, Rule, active, address_type, first_active, only, unsupported
+from attnspec.emulator.instructions.rule import LANES, Act, Rule, active, address_type, first_active, only, unsupported
 from attnspec.emulator.machine.address import by_cta, shared_place
 from attnspec.emulator.machine.tasks import Task
 from attnspec.emulator.ptx.operands import Immediate, Instruction
@@ -63,7 +64,8 @@ def start(warp: Any, mask: Any, targets: Any, sources: Any, read: Any = None, si
     task = Task(f"cp.async of {warp.name}", warp.cta, warp.at, deque([move]))
     if warp.machine.observer is not None:
         warp.machine.observer.issue(warp, task)
-    warp.copies_open.append(task)
+    mine = (warp.lanes if mask is None else mask).copy()
+    warp.copies_open.append((Copies(task, mine), mine))
     warp.machine.tasks.issue(task)
 
 
@@ -80,40 +82,72 @@ def fetched(memory: Any, task: Task, sources: Any, kept: Any, size: int) -> Any:
     return result.view(np.uint32).T
 
 
+@dataclass(eq=False)
+class Copies:
+    """What one instruction copies. lanes: that take part; known: those that have waited for theirs."""
+
+    task: Task
+    lanes: Any
+    known: Any = field(default_factory=lambda: np.zeros(LANES, np.bool_))
+
+    def learn(self, lanes: Any) -> bool:
+        """Some lanes know theirs to be there, so the whole may be; whether all lanes do now, who did not before."""
+        before = (self.known >= self.lanes).all()
+        self.known = self.known | lanes
+        self.task.finish()
+        return bool((self.known >= self.lanes).all() and not before)
+
+
+@dataclass(eq=False)
+class Group:
+    """What lanes committed together. lanes: whose group is not known to be complete."""
+
+    lanes: Any
+    copies: list[Copies]
+
+
 def commit(warp: Any, mask: Any) -> None:
-    """Close the open group."""
-    warp.copy_groups.append(warp.copies_open)
-    warp.copies_open = []
+    """Close the open group of each lane. Lanes have groups of their own (PTX ISA: of the executing thread)."""
+    lanes = warp.lanes if mask is None else mask
+    warp.copy_groups.append(Group(lanes.copy(), [copies for copies, open in warp.copies_open if (open & lanes).any()]))
+    warp.copies_open = [(copies, open & ~lanes) for copies, open in warp.copies_open if (open & ~lanes).any()]
 
 
 def wait(warp: Any, mask: Any, count: int, all: bool) -> None:
-    """All groups but the `count` most recent are complete; wait_all: the open one too."""
+    """All of a lane's groups but the `count` most recent are complete; wait_all: its open one too."""
     if all:
         commit(warp, mask)
-    older = warp.copy_groups[: len(warp.copy_groups) - count] if count else warp.copy_groups
-    warp.copy_groups = warp.copy_groups[len(warp.copy_groups) - count :] if count else []
-    tasks = [task for group in older for task in group]
-    for task in tasks:
-        task.finish()
+    lanes = warp.lanes if mask is None else mask
+    newer = np.zeros(LANES, np.int64)
+    tasks: list[Task] = []
+    for group in reversed(warp.copy_groups):
+        done = group.lanes & lanes & (newer >= count)
+        newer += group.lanes
+        group.lanes = group.lanes & ~done
+        tasks += [copies.task for copies in group.copies if done.any() and copies.learn(done)]
+    warp.copy_groups = [group for group in warp.copy_groups if group.lanes.any()]
     if warp.machine.observer is not None:
         warp.machine.observer.settled(warp, "copy", tasks)
 
 
 def arrive(warp: Any, mask: Any, addresses: Any, counted: bool) -> None:
-    """Every active lane arrives once the warp's copies so far are complete. counted: the barrier's count foresees these arrivals
+    """Every active lane arrives once its copies so far are complete. counted: the barrier's count foresees these arrivals
     (.noinc); else they are added to what is pending."""
     lanes = active(mask)
     cta, offset = shared_place(warp, int(addresses[first_active(mask)]))
     barrier = cta.mbarrier(offset)
-    before = [task for group in warp.copy_groups for task in group] + warp.copies_open
+    mine = warp.lanes if mask is None else mask
+    issued = {copies: None for group in warp.copy_groups for copies in group.copies} | {one: None for one, _ in warp.copies_open}
+    before = [copies for copies in issued if (copies.lanes & mine).any()]
     if not counted:
         barrier.pending += lanes
 
     def tell(task: Task) -> None:
         for one in before:
-            one.finish()
+            one.task.finish()
         if warp.machine.observer is not None:
-            warp.machine.observer.settled(task, "copy", before)
+            known = [one.task for one in before if ((one.known | mine) >= one.lanes).all()]
+            warp.machine.observer.settled(task, "copy", known)
         barrier.arrive(task, lanes)
 
     task = Task(f"cp.async.mbarrier.arrive of {warp.name}", warp.cta, warp.at, deque([tell]))

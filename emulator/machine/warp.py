@@ -50,7 +50,7 @@ class Warp:
         self.bulk_open: list[Any] = []
         self.bulk_groups: list[list[Any]] = []
         self.copies_open: list[Any] = []
-        self.copy_groups: list[list[Any]] = []
+        self.copy_groups: list[Any] = []
         self.products_open: list[Any] = []
         self.product_groups: list[list[Any]] = []
         self.matrix_pipe: Any = None

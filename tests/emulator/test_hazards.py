@@ -236,3 +236,33 @@ def test_a_flag_orders_two_ctas(store, load, found):
     ld.global.b32 %r8, [%rd0];
     END:"""
     assert kinds(body, np.zeros(2, np.uint32), grid=(2,)) == found
+
+
+COPY = """
+    mul.wide.u32 %rd5, %r0, 4;
+    add.s64 %rd6, %rd0, %rd5;
+    setp.lt.u32 %p4, %r0, 16;
+    cp.async.ca.shared.global [%r4], [%rd6], 4;
+"""
+COMMIT, WAIT_COPIES = "cp.async.commit_group;", "cp.async.wait_group 0;"
+
+
+@SEEDS
+def test_a_lane_waits_for_its_own_copies_only(seed):
+    data = np.arange(32, dtype=np.uint32)
+    half = "@!%p4 bra PAST; STEPS PAST:"
+    read = "bar.warp.sync -1; ld.shared.b32 %r9, [%r4];"
+    assert kinds(COPY + COMMIT + WAIT_COPIES + read, data, seed=seed) == set()
+    assert kinds(COPY + COMMIT + half.replace("STEPS", WAIT_COPIES) + read, data, seed=seed) == {"missing-wait-group"}
+    assert kinds(COPY + half.replace("STEPS", COMMIT) + WAIT_COPIES + read, data, seed=seed) == {"missing-wait-group"}
+    assert kinds(COPY + half.replace("STEPS", COMMIT) + "cp.async.wait_all;" + read, data, seed=seed) == set()
+
+
+def test_groups_are_counted_lane_by_lane():
+    # Half the lanes commit another, empty group: for them all but one is what was copied, for the others it is nothing.
+    data = np.arange(32, dtype=np.uint32)
+    other = "@!%p4 bra PAST; cp.async.commit_group; PAST: cp.async.wait_group 1;"
+    read = "@!%p4 bra END; ld.shared.b32 %r9, [%r4]; END:"
+    body = COPY.split("cp.async")[0] + "@!%p4 bra NONE; cp.async.ca.shared.global [%r4], [%rd6], 4;" + COMMIT + "NONE:"
+    assert kinds(body + other + read, data) == set()
+    assert kinds(body + other.replace("@!%p4", "@%p4") + read, data) == {"missing-wait-group"}
