@@ -49,6 +49,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "attnspec.api": ({"attnspec.language", "attnspec.runtime", "attnspec.errors", "attnspec.stages"}, set()),
+    "attnspec.distributed": ({"attnspec"}, {"numpy", "torch"}),
     "attnspec.cli": ({"attnspec"}, {"click", "numpy", "torch"}),
     "attnspec": ({"attnspec"}, set()),
 }

@@ -1,0 +1,186 @@
+"""Which rank computes what, and which keys it needs from whom: derived from the walk, the same on every rank."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnspec.distributed.layout import SequenceLayout
+from attnspec.distributed.pieces import Piece, pieces
+from attnspec.distributed.visible import TILE, Intervals, Sight, intervals, tiles_seen
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of queries against a run of keys of one sequence, each where its own rank holds it.
+
+    is_full: every query sees every key, on every batch element and head.
+    """
+
+    queries: Piece
+    keys: Piece
+    is_full: bool
+
+
+@dataclass(frozen=True)
+class Widths:
+    """What a position holds."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width_v: int
+
+    @property
+    def key_bytes(self) -> int:
+        """Of k and v, 16 bits."""
+        return 2 * self.kv_heads * (self.head_dim + self.width_v)
+
+    @property
+    def query_bytes(self) -> int:
+        """Of q and out, 16 bits."""
+        return 2 * self.heads * (self.head_dim + self.width_v)
+
+
+Pairs = Mapping[tuple[int, int], tuple[Part, ...]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Parts by (rank of the queries, rank of the keys); what has no parts is empty: not computed and not sent.
+
+    needs: the keys of an owner that a rank sees, as pieces of the owner's shard, disjoint and in order of its rows.
+    """
+
+    layout_q: SequenceLayout
+    layout_kv: SequenceLayout
+    sight: Sight
+    widths: Widths
+    queries: tuple[Piece, ...]
+    keys: tuple[Piece, ...]
+    parts: Pairs
+    needs: Mapping[tuple[int, int], tuple[Piece, ...]]
+
+    @property
+    def ranks(self) -> int:
+        """How many."""
+        return self.layout_q.ranks
+
+    @cached_property
+    def digest(self) -> str:
+        """A few letters that differ where what is computed or sent differs."""
+        return blake2b(repr((self.layout_q, self.layout_kv, sorted(self.parts.items()))).encode(), digest_size=8).hexdigest()
+
+    def kind(self, rank: int, owner: int) -> str:
+        """`empty`, `partial` or `full`: what the queries of a rank see of the keys of an owner."""
+        found = self.parts.get((rank, owner), ())
+        if not found:
+            return "empty"
+        seen = sum(part.queries.count * part.keys.count for part in found if part.is_full)
+        whole = sum(
+            query.count * key.count
+            for query in self.queries
+            for key in self.keys
+            if (query.rank, key.rank, query.sequence) == (rank, owner, key.sequence)
+        )
+        return "full" if seen == whole else "partial"
+
+    @cached_property
+    def work(self) -> NDArray[np.float64]:
+        """Visible tiles of 128 x 128 of one head, by rank of the queries and rank of the keys."""
+        return work(self)
+
+    @property
+    def balance(self) -> float:
+        """Mean work of a rank over the largest: 1 where all have the same, 1 / ranks where one has it all."""
+        totals = self.work.sum(1)
+        return float(totals.mean() / totals.max()) if totals.max(initial=0.0) > 0 else 1.0
+
+    def explain(self, machine: str = "h200") -> str:
+        """Pairs, bytes and work by rank, and what each strategy would cost on a machine of `estimate.MACHINES`."""
+        from attnspec.distributed.estimate import MACHINES
+        from attnspec.distributed.explain import explain
+
+        return explain(self, MACHINES[machine])
+
+
+def make_plan(
+    sight: Sight,
+    widths: Widths,
+    layout_q: SequenceLayout,
+    layout_kv: SequenceLayout,
+    starts_q: Sequence[int] | None = None,
+    starts_kv: Sequence[int] | None = None,
+) -> Plan:
+    """The plan of a call. starts: of packed sequences, whose layouts count positions of all of them together."""
+    queries, keys = pieces(layout_q, starts_q), pieces(layout_kv, starts_kv)
+    seen, hidden = intervals(sight, queries), intervals(sight, queries, hidden=True)
+    of_sequence: defaultdict[int, list[Piece]] = defaultdict(list)
+    for key in keys:
+        of_sequence[key.sequence].append(key)
+    parts: defaultdict[tuple[int, int], list[Part]] = defaultdict(list)
+    for query, its_seen, its_hidden in zip(queries, seen, hidden, strict=True):
+        for key in of_sequence[query.sequence]:
+            for first, last in aligned(its_seen, key):
+                run = Piece(key.sequence, first, last, key.rank, key.row + first - key.first)
+                is_full = not any(max(low, first) < min(high, last) for low, high in its_hidden)
+                parts[query.rank, key.rank].append(Part(query, run, is_full))
+    needs = {pair: needed([part.keys for part in found]) for pair, found in parts.items()}
+    return Plan(layout_q, layout_kv, sight, widths, queries, keys, {pair: tuple(found) for pair, found in parts.items()}, needs)
+
+
+def aligned(seen: Intervals, key: Piece) -> Intervals:
+    """What of a piece is seen, from whole tiles of the sequence on, so that tiles lie as they do without cuts."""
+    found: Intervals = []
+    for first, last in seen:
+        first, last = max(key.first, first // TILE * TILE), min(last, key.last)
+        if first >= last:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
+def needed(runs: Sequence[Piece]) -> tuple[Piece, ...]:
+    """The runs of one owner's keys, each position once, in order of its rows."""
+    joined: list[Piece] = []
+    for run in sorted(runs, key=lambda at: (at.row, at.last)):
+        before = joined[-1] if joined else None
+        if before is not None and run.row <= before.row + before.count and follows(before, run):
+            joined[-1] = Piece(before.sequence, before.first, max(before.last, run.last), before.rank, before.row)
+        else:
+            joined.append(run)
+    return tuple(joined)
+
+
+def follows(before: Piece, run: Piece) -> bool:
+    """Do the rows of two runs count the positions of one sequence alike?"""
+    return run.sequence == before.sequence and run.first - before.first == run.row - before.row
+
+
+def row_in(needs: Sequence[Piece], run: Piece) -> int:
+    """Where a run starts in a buffer of the pieces needed, laid end to end."""
+    start = 0
+    for piece in needs:
+        if piece.row <= run.row < piece.row + piece.count and piece.sequence == run.sequence:
+            return start + run.row - piece.row
+        start += piece.count
+    raise KeyError(run)
+
+
+def work(plan: Plan) -> NDArray[np.float64]:
+    """Visible tiles by pair of ranks: each query tile asked once, whatever the number of ranks."""
+    totals = np.zeros((plan.ranks, plan.ranks))
+    for query in plan.queries:
+        keys = [key for key in plan.keys if key.sequence == query.sequence]
+        if not keys:
+            continue
+        edges = np.array([keys[0].first, *(key.last for key in keys)])
+        np.add.at(totals[query.rank], [key.rank for key in keys], tiles_seen(plan.sight, query, edges))
+    return totals * (plan.sight.sizes.batch if not plan.sight.sizes.is_packed else 1)
