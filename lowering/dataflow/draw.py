@@ -9,11 +9,14 @@ from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.dataflow.one_query_tile import draw_one_query_tile
 
 
-def draw(analysed: Analysed, direction: Literal["forward", "backward"], *, one_query_tile: bool = False) -> Dataflow:
+def draw(
+    analysed: Analysed, direction: Literal["forward", "backward"], *, one_query_tile: bool = False, ctas: int = 1
+) -> Dataflow:
     """The graph of one kernel of the variant.
 
     one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
+    ctas: of the forward, 2 for a pair of CTAs that share keys and values.
     """
     if direction == "backward":
         return draw_backward(analysed)
-    return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed)
+    return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

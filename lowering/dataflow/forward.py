@@ -50,25 +50,28 @@ def tile_shape(spec: Spec) -> TileShape:
     return NARROW if fits else WIDE
 
 
-def draw_forward(analysed: Analysed) -> Dataflow:
+def draw_forward(analysed: Analysed, ctas: int = 1) -> Dataflow:
     """The forward graph of a variant.
 
+    ctas: 2 for a pair that shares keys and values (FA4, 2-CTA forward): one tensor operation multiplies query tiles of both, and
+    each CTA holds half of the keys of a tile of K, and half of the columns of a tile of V.
     There is no score operation where the score is q k as it stands, and no row maximum where the score is bounded. There is
     always a mask: lengths are free, so the last key tile may end past the keys. All sizes are of padded tiles.
     """
     operations, values = [*_shared_loads()], []
     shape = tile_shape(analysed.spec)
     for tile in range(shape.query_tiles):
-        operations += _operations(analysed, tile)
-        values += _values(analysed, tile)
+        operations += _operations(analysed, tile, ctas)
+        values += _values(analysed, tile, ctas)
     return Dataflow(
         direction="forward",
         tile_q=TILE_Q,
         tile_kv=shape.keys,
         query_tiles=shape.query_tiles,
         operations=tuple(operations),
-        buffers=_buffers(analysed),
+        buffers=_buffers(analysed, ctas),
         values=tuple(values),
+        ctas=ctas,
     )
 
 
@@ -77,23 +80,32 @@ def padded(length: int, unit: int) -> int:
     return -(-length // unit) * unit
 
 
-def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
-    """Bytes of so many rows of keys, and of values, in shared memory."""
-    row, row_v = (padded(dim, SWIZZLE_ELEMENTS) * ELEMENT_BYTES for dim in (analysed.spec.head_dim, analysed.spec.head_dim_v))
-    return rows * row, rows * row_v
+def output_columns(head_dim_v: int, ctas: int) -> int:
+    """Columns of O: a tensor operation takes 16 at a time, of a CTA."""
+    return padded(head_dim_v, 16 * ctas)
 
 
-def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+def _row_bytes(columns: int) -> int:
+    return padded(columns, SWIZZLE_ELEMENTS) * ELEMENT_BYTES
+
+
+def _stream_bytes(analysed: Analysed, ctas: int) -> tuple[int, int]:
+    """Bytes of a CTA's share of a tile of keys, and of one of values, in shared memory: rows of one, columns of the other."""
+    spec, keys = analysed.spec, tile_shape(analysed.spec).keys
+    return keys // ctas * _row_bytes(spec.head_dim), keys * _row_bytes(output_columns(spec.head_dim_v, ctas) // ctas)
+
+
+def _buffers(analysed: Analysed, ctas: int) -> tuple[Buffer, ...]:
     shape = tile_shape(analysed.spec)
-    query_bytes, output_bytes = _tile_bytes(analysed, TILE_Q)
+    query_bytes, output_bytes = (TILE_Q * _row_bytes(dim) for dim in (analysed.spec.head_dim, analysed.spec.head_dim_v))
     return (
         Buffer("q", "shared", query_bytes),
-        Buffer("kv", "shared", max(_tile_bytes(analysed, shape.keys))),
+        Buffer("kv", "shared", max(_stream_bytes(analysed, ctas))),
         Buffer("o_out", "shared", output_bytes),
         Buffer("stats", "shared", 2 * 4 * TILE_Q),  # f32 (rescale factor or row sum), then f32 row max
         Buffer("s", "tensor", shape.keys),
         Buffer("p", "tensor", shape.p_columns),
-        Buffer("o", "tensor", padded(analysed.spec.head_dim_v, 16)),
+        Buffer("o", "tensor", output_columns(analysed.spec.head_dim_v, ctas)),
         *_staged_buffers(analysed),
         Buffer("scores", "register", 4 * shape.keys),
         Buffer("row", "register", 2 * 4),
@@ -121,27 +133,27 @@ def _chain(analysed: Analysed, tile: int) -> list[Operation]:
     return chain
 
 
-def _operations(analysed: Analysed, tile: int) -> list[Operation]:
+def _operations(analysed: Analysed, tile: int, ctas: int) -> list[Operation]:
     maximum = ("row_max", "share_scale") if analysed.bounds.needs_row_max else ()
     rescale = ("rescale",) if analysed.bounds.needs_row_max else ()
     return [
         Operation("load_q", "tma", "tile", tile),
-        Operation("mma_qk", "tensor", "step", tile),
+        Operation("mma_qk", "tensor", "step", tile, joint=ctas > 1),
         *_chain(analysed, tile),
         *(Operation(kind, "threads", "step", tile) for kind in (*maximum, "exp_head", "exp_tail", "row_sum")),
         Operation("share_row", "threads", "tile", tile),
         *(Operation(kind, "threads", "step", tile) for kind in rescale),
-        Operation("mma_pv_head", "tensor", "step", tile),
-        Operation("mma_pv_tail", "tensor", "step", tile),
+        Operation("mma_pv_head", "tensor", "step", tile, joint=ctas > 1),
+        Operation("mma_pv_tail", "tensor", "step", tile, joint=ctas > 1),
         Operation("finish", "threads", "tile", tile),
         Operation("store_o", "tma", "tile", tile),
     ]
 
 
-def _values(analysed: Analysed, i: int) -> list[Value]:
+def _values(analysed: Analysed, i: int, ctas: int) -> list[Value]:
     chain = _chain(analysed, i)
     shape = tile_shape(analysed.spec)
-    key_bytes, value_bytes = _tile_bytes(analysed, shape.keys)
+    key_bytes, value_bytes = _stream_bytes(analysed, ctas)
     head, tail = (0, shape.head_columns), (shape.head_columns, shape.p_columns)
     return [
         Value(f"load_q[{i}]", f"mma_qk[{i}]", "q", name="q"),

@@ -21,6 +21,7 @@ class Operation:
     """One tile operation; `kind` is the library's name for it, `query_tile` which of the query tiles in flight.
 
     note: what it is there for, where the variant decides that (the mask hides keys of the file, or only the tail of the keys).
+    joint: one run of it serves both CTAs of a pair, and works on the memory of both; every other operation is run by each CTA.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Operation:
     rate: Rate
     query_tile: int | None = None
     note: str = ""
+    joint: bool = False
 
     @property
     def name(self) -> str:
@@ -63,7 +65,11 @@ class Value:
 @dataclass(frozen=True)
 class Dataflow:
     """A kernel's graph. `direction` and the tile lengths (elements) say which kernel. key_tiles: of a step, where there is one
-    query tile and operations carry the number of the key tile instead."""
+    query tile and operations carry the number of the key tile instead.
+
+    ctas: that share a stream of key tiles and its joint operations. Each has query tiles, and buffers, of its own; of what is
+    streamed it has its share, and the sizes say how much that is.
+    """
 
     direction: Literal["forward", "backward"]
     tile_q: int
@@ -73,6 +79,7 @@ class Dataflow:
     buffers: tuple[Buffer, ...]
     values: tuple[Value, ...]
     key_tiles: int = 1
+    ctas: int = 1
 
     @property
     def lanes(self) -> int:

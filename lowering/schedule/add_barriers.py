@@ -79,7 +79,7 @@ class _Wiring:
             depth=self.depth(value.buffer),
             uses=Uses(1, 0) if producer.rate == last.rate == "step" else Uses(0, 1),
             full=self.arrivals(producer.name, value),
-            empty=self.release(last.name),
+            empty=self.release(last.name, producer.joint),
             once_a_tile=producer.rate != last.rate,
             distance=value.distance,
         )
@@ -97,17 +97,27 @@ class _Wiring:
 
     def arrivals(self, producer: str, value: Value) -> Arrivals:
         """What completes a full barrier: TMA by its bytes, the tensor pipe by a commit, warps by an elected lane each."""
-        operation = self.dataflow.operation(producer)
+        operation, is_for_joint = self.dataflow.operation(producer), self.dataflow.operation(value.consumer).joint
         if operation.engine == "tma" and value.buffer is not None:
             part = value.part or (0, self.dataflow.buffer(value.buffer).size)
-            return Arrivals(1, "tma", part[1] - part[0])
-        return Arrivals(1, "tensor") if operation.engine == "tensor" else Arrivals(len(self.role(producer).warps), "threads")
+            return self.gathered(Arrivals(1, "tma", part[1] - part[0]), is_for_joint)
+        if operation.engine == "tensor":
+            return Arrivals(1, "tensor", at="each" if operation.joint else "own")
+        return self.gathered(Arrivals(len(self.role(producer).warps), "threads"), is_for_joint)
 
-    def release(self, consumer: str) -> Arrivals:
+    def release(self, consumer: str, is_for_joint: bool) -> Arrivals:
         """What completes an empty barrier; a TMA store is waited for by its warp, which then arrives."""
-        if self.dataflow.operation(consumer).engine == "tensor":
-            return Arrivals(1, "tensor")
-        return Arrivals(len(self.role(consumer).warps), "threads")
+        operation = self.dataflow.operation(consumer)
+        if operation.engine == "tensor":
+            return Arrivals(1, "tensor", at="each" if operation.joint else "own")
+        return self.gathered(Arrivals(len(self.role(consumer).warps), "threads"), is_for_joint)
+
+    def gathered(self, each: Arrivals, is_for_joint: bool) -> Arrivals:
+        """What every CTA signals: to itself, or together to the leader, which issues the joint operation that waits for it."""
+        if not is_for_joint:
+            return each
+        ctas = self.dataflow.ctas
+        return Arrivals(each.count * ctas, each.engine, each.bytes * ctas, at="leader")
 
     def drop_implied(self, channels: list[Channel]) -> list[Channel]:
         """Without the channels whose order the others give already.

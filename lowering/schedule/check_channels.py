@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnspec.lowering.dataflow.graph import Value
 from attnspec.lowering.schedule.refusal import ScheduleError
@@ -61,16 +62,26 @@ def _check_full(draft: Draft, channel: Channel) -> None:
         expected = Arrivals(1, "tma", last - first)
     else:
         expected = Arrivals(_signals(draft, channel.producer), operation.engine)
-    _compare("full", channel, channel.full, expected)
+    _compare("full", channel, channel.full, _in_pair(draft, expected, channel.producer, channel.consumers[0]))
 
 
 def _check_empty(draft: Draft, channel: Channel) -> None:
     last = channel.consumers[-1]
     by_commit = draft.dataflow.operation(last).engine == "tensor"
     if channel.empty is not None:
-        _compare("empty", channel, channel.empty, Arrivals(_signals(draft, last), "tensor" if by_commit else "threads"))
+        expected = Arrivals(_signals(draft, last), "tensor" if by_commit else "threads")
+        _compare("empty", channel, channel.empty, _in_pair(draft, expected, last, channel.producer))
     elif not channel.implied_by:
         raise ScheduleError("implied-by", f"{channel.name} has no empty barrier and does not say what implies it")
+
+
+def _in_pair(draft: Draft, each: Arrivals, signals: str, waits: str) -> Arrivals:
+    """The same where CTAs work together: a joint operation signals in each of them, and what waits for one is the leader's."""
+    if draft.dataflow.operation(signals).joint:
+        return replace(each, at="each")
+    if draft.dataflow.operation(waits).joint:
+        return Arrivals(each.count * draft.dataflow.ctas, each.engine, each.bytes * draft.dataflow.ctas, "leader")
+    return each
 
 
 def _signals(draft: Draft, name: str) -> int:
@@ -82,6 +93,8 @@ def _compare(end: str, channel: Channel, found: Arrivals, expected: Arrivals) ->
     if (found.count, found.engine) != (expected.count, expected.engine):
         text = f"{found.count} by {found.engine}, but gets {expected.count} by {expected.engine}"
         raise ScheduleError("arrivals", f"{end} of {channel.name} waits for {text}")
+    if found.at != expected.at:
+        raise ScheduleError("barrier-place", f"{end} of {channel.name} is the barrier of {found.at}, should be of {expected.at}")
     if found.bytes != expected.bytes:
         raise ScheduleError("bytes", f"{end} of {channel.name} waits for {found.bytes} bytes, but gets {expected.bytes}")
 

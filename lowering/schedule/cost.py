@@ -110,7 +110,8 @@ class _Counter:
         """A tensor operation of tile_q rows; from_shared: how many of its operands it reads from shared memory."""
         rows, columns, depth = self.dataflow.tile_q, -(-columns // 16) * 16, -(-depth // 16) * 16
         busy = 2 * rows * columns * depth / self.limits.tensor_flops
-        operands = 2 * depth * (columns + (rows if from_shared == 2 else 0))
+        # Of a pair, each multiprocessor reads half of the shared operand, and hears the other half.
+        operands = 2 * depth * (columns / self.dataflow.ctas + (rows if from_shared == 2 else 0))
         units = {"tensor": busy, "shared": operands / self.limits.shared_read_bytes}
         return Price(busy, busy + TENSOR_DRAIN, _by_unit(units))
 

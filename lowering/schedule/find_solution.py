@@ -105,7 +105,7 @@ def key_of(question: Question) -> str:
             [[item.name, item.engine, item.rate, item.query_tile] for item in flow.operations],
             [[item.name, item.space, item.size if item.space == "tensor" else 0] for item in flow.buffers],
             [asdict(item) for item in flow.values],
-            [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles, flow.key_tiles],
+            [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles, flow.key_tiles, *_ctas(flow)],
         ],
         "depths": find_depths(flow, question.dims, question.limits),
         "prices": [_numbers(question.expected), _numbers(question.worst)],
@@ -113,6 +113,11 @@ def key_of(question: Question) -> str:
         "kinds": None if question.kinds is None else sorted(question.kinds),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _ctas(dataflow: Dataflow) -> list[int]:
+    """What a pair of CTAs adds to the key; one CTA keeps the key that it had before there were pairs."""
+    return [dataflow.ctas] if dataflow.ctas > 1 else []
 
 
 def _numbers(prices: Prices) -> list[Any]:

@@ -25,7 +25,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         rescale_threshold=RESCALE_THRESHOLD,
         emulated_share=0.0,
         exponential_degree=DEGREE,
-        cta_group=1,
+        cta_group=2 if dataflow.ctas == 2 else 1,
         probability_split=tile_shape(analysed.spec).head_keys,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),

@@ -50,11 +50,16 @@ class Uses:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What completes one phase of a barrier: so many arrivals by that engine, and for TMA so many bytes."""
+    """What completes one phase of a barrier: so many arrivals by that engine, and for TMA so many bytes.
+
+    at: whose barrier they go to, in a pair of CTAs: that of the CTA that signals; that of the leader, which then waits for both;
+    or, of a joint operation, that of each.
+    """
 
     count: int
     engine: Engine
     bytes: int = 0
+    at: Literal["own", "leader", "each"] = "own"
 
 
 @dataclass(frozen=True)

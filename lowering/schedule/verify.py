@@ -57,5 +57,7 @@ def _check_choices(draft: Draft) -> None:
     columns = draft.choices.probability_split * draft.element_bytes // 4
     if any(part != (0, columns) for part in heads):
         raise ScheduleError("choices", f"P is split after {draft.choices.probability_split} keys, the graph has {heads}")
-    if not 0 <= draft.choices.emulated_share <= 1 or draft.choices.rescale_threshold < 0 or draft.choices.cta_group != 1:
+    if draft.choices.cta_group != draft.dataflow.ctas:
+        raise ScheduleError("choices", f"{draft.choices.cta_group} CTAs an operation, the graph has {draft.dataflow.ctas}")
+    if not 0 <= draft.choices.emulated_share <= 1 or draft.choices.rescale_threshold < 0:
         raise ScheduleError("choices", f"{draft.choices} cannot be run")

@@ -40,11 +40,11 @@ def write_pipes(source: Source, schedule: Schedule) -> None:
     source.comment("What one operation hands to another: a line an edge of the schedule.")
     with source.block("PIPES = ("):
         for line in pipe_lines(schedule):
-            source.line(f"Pipe({_arguments(line)}),")
+            source.line(f"Pipe({_arguments(line, schedule.dataflow.ctas)}),")
     source.line(")")
 
 
-def _arguments(line: PipeLine) -> str:
+def _arguments(line: PipeLine, ctas: int) -> str:
     channel, uses = line.channel, line.channel.uses
     empty = channel.empty
     parts = [
@@ -62,7 +62,10 @@ def _arguments(line: PipeLine) -> str:
     if empty is not None:
         parts += [f"empty_by={empty.engine!r}", f"empty_count={empty.count}"]
     if channel.full.bytes:
-        parts.append(f"bytes={channel.full.bytes}")
+        parts.append(f"bytes={channel.full.bytes // (ctas if channel.full.at == 'leader' else 1)}")
+    for end, arrivals in (("full", channel.full), ("empty", empty)):
+        if arrivals is not None and arrivals.at != "own":
+            parts.append(f"{end}_at={arrivals.at!r}")
     parts += [
         f"{name}={value!r}" for name, value in (("full_fence", line.full_fence), ("empty_fence", line.empty_fence)) if value
     ]

@@ -26,7 +26,8 @@ def box_layout(plan: Widths, rows: int | None = None) -> Any:
 
 def load_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
     """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor."""
-    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+    # Of a pair, a load tells the leader's barrier.
+    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if plan.ctas == 1 else tcgen05.CtaGroup.TWO)
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
 
 
@@ -36,22 +37,38 @@ def store_atom(plan: Widths, tensor: cute.Tensor) -> tuple[Any, Any]:
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), box_shape(plan, None))
 
 
-def box(plan: Widths, atom: Any, source: cute.Tensor, shared: Any, offset: int, count: int, rows: int | None = None) -> Box:
-    """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor."""
+def box(
+    plan: Widths,
+    atom: Any,
+    source: cute.Tensor,
+    shared: Any,
+    offset: int,
+    count: int,
+    rows: int | None = None,
+    any_column: bool = False,
+) -> Box:
+    """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor.
+
+    any_column: boxes are found by their first column too, not by the number of their column block.
+    """
     layout, shape = box_layout(plan, rows), box_shape(plan, rows)
     first = cute.recast_ptr(shared + offset, dtype=plan.element)
     stride = shape[0] * shape[1]
     outer = cute.append(layout.outer, cute.make_layout(count, stride=stride))
     boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
-    parts = by_first_row(cute.local_tile(source, shape, (None, None, None, None)), source)
+    parts = by_first_row(cute.local_tile(source, shape, (None, None, None, None)), source, any_column)
     to_shared, from_global = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(boxes, 0, 2), cute.group_modes(parts, 0, 2)
     )
     return Box(atom, from_global, to_shared)
 
 
-def by_first_row(parts: cute.Tensor, source: cute.Tensor) -> cute.Tensor:
-    """Boxes by the row that they start at, any row, not by their number."""
+def by_first_row(parts: cute.Tensor, source: cute.Tensor, any_column: bool) -> cute.Tensor:
+    """Boxes by the row that they start at, any row, not by their number; if asked for, by the column too."""
     shape, stride = parts.shape, parts.stride
-    layout = cute.make_layout((*shape[:2], source.shape[0], *shape[3:]), stride=(*stride[:2], source.stride[0], *stride[3:]))
+    count = 2 if any_column else 1
+    ends = 2 + count
+    layout = cute.make_layout(
+        (*shape[:2], *source.shape[:count], *shape[ends:]), stride=(*stride[:2], *source.stride[:count], *stride[ends:])
+    )
     return cute.make_tensor(parts.iterator, layout)

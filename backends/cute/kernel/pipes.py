@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.fences import fence
 from cutlass import Int32, Uint32
 from cutlass.cute.nvgpu import tcgen05
 
 Engine = Literal["tma", "tensor", "threads"]
+Place = Literal["own", "leader", "each"]
 Lane = int | Int32 | None
 BARRIER_BYTES = 8
 
@@ -25,6 +27,8 @@ class Pipe:
     full, empty: index of the first barrier (empty None: implied by other pipes). copies lie `depth` barriers apart.
     uses (a, b, c): the n-th use is a * steps + b * tiles + c, counted for the life of the CTA; slot n mod depth, parity
     (n div depth) & 1. full_by, empty_by: engine that signals. fences: what must precede a signal by threads.
+    full_at, empty_at: whose barrier is signalled in a pair of CTAs: "own"; "leader", the one that issues joint operations,
+    by both; "each", both by one. bytes: what this CTA brings.
     once: used once a work tile, at the first step (wait) and after the last (signal), and not in tiles without steps.
     distance: the waiting operation uses what the producer left that many steps before.
     """
@@ -46,6 +50,8 @@ class Pipe:
     empty_fence: str = ""
     once: bool = False
     distance: int = 0
+    full_at: Place = "own"
+    empty_at: Place = "own"
 
     @property
     def copies(self) -> bool:
@@ -155,19 +161,36 @@ def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now) -
     pointer = barrier(pipes, pipe, pipe.full, lane, now, pipe.distance)
     parity = _parity(pipe, now, pipe.distance)
     if only is None:
-        cute.arch.mbarrier_wait(pointer, parity)
+        _wait(pipe.full_by, pipe.full_at, pointer, parity)
         fence("after_wait", pipe.full_fence)
     else:
         _wait_if(lane, only, pointer, parity, pipe.full_fence)
 
 
-def _wait_empty(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
+def _wait(engine: Engine | None, at: Place, pointer: Any, parity: Any) -> None:
+    """Wait for a phase; what threads of the other CTA did before they signalled is known only by a wait of the pair's scope."""
+    if engine == "threads" and at == "leader":
+        pair.wait(pointer, parity)
+    else:
+        cute.arch.mbarrier_wait(pointer, parity)
+
+
+def acquire(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
+    """Wait until a pipe's slot may be written."""
     if pipe.empty is not None:
-        cute.arch.mbarrier_wait(barrier(pipes, pipe, pipe.empty, lane, now), _parity(pipe, now, 0) ^ 1)
+        pointer = barrier(pipes, pipe, pipe.empty, lane, now)
+        _wait(pipe.empty_by, pipe.empty_at, pointer, _parity(pipe, now, 0) ^ 1)
         fence("after_wait", pipe.empty_fence)
+
+
+def _wait_empty(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
+    acquire(pipes, pipe, lane, now)
     if pipe.full_by == "tma":
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
+            if pipe.full_at == "leader":
+                pair.announce(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
+            else:
+                cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
 
 
 def await_commits(pipes: Pipes, operations: tuple[str, ...], end: Now) -> None:
@@ -190,33 +213,39 @@ def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False
             continue
         if _concerns(pipe.produce, operation, lane):
             pointer = barrier(pipes, pipe, pipe.full, lane, now)
-            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence), pointer)
+            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence, pipe.full_at), pointer)
         if pipe.empty is not None and pipe.empty_by is not None and _concerns(pipe.release, operation, lane):
             pointer = barrier(pipes, pipe, pipe.empty, lane, now, pipe.distance)
-            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence), pointer)
+            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence, pipe.empty_at), pointer)
 
 
 def _concerns(place: str, operation: str, lane: Lane) -> bool:
     return _is_at(place, operation, lane) or _single_lane(place, operation, lane) is not None
 
 
-def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str], pointer: Any) -> None:
+def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str, Place], pointer: Any) -> None:
     only = _single_lane(place, operation, lane)
     if only is None:
         _signal(*how, pointer)
     else:
-        _signal_if(lane, only, how[0], how[1], pointer)
+        _signal_if(lane, only, how, pointer)
 
 
-def _signal(engine: Engine, fence_kind: str, pointer: Any) -> None:
+def _signal(engine: Engine, fence_kind: str, at: Place, pointer: Any) -> None:
     if engine == "tensor":
         with cute.arch.elect_one():
-            tcgen05.commit(pointer)
+            if at == "each":
+                pair.commit(pointer)
+            else:
+                tcgen05.commit(pointer)
     elif engine == "threads":
         fence("before_signal", fence_kind)
         cute.arch.sync_warp()
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(pointer)
+            if at == "leader":
+                pair.arrive(pointer)
+            else:
+                cute.arch.mbarrier_arrive(pointer)
 
 
 @cute.jit
@@ -227,6 +256,6 @@ def _wait_if(lane: Int32, only: cutlass.Constexpr, pointer: cute.Pointer, parity
 
 
 @cute.jit
-def _signal_if(lane: Int32, only: cutlass.Constexpr, engine: cutlass.Constexpr, kind: cutlass.Constexpr, pointer: cute.Pointer):
+def _signal_if(lane: Int32, only: cutlass.Constexpr, how: cutlass.Constexpr, pointer: cute.Pointer):
     if lane == only:
-        _signal(engine, kind, pointer)
+        _signal(*how, pointer)

@@ -28,6 +28,12 @@ class Widths:
     l2_bytes: int
     working_threads: int
     programs: dict[str, tuple[Step, ...]]
+    ctas: int = 1  # that work on one tile together
+
+    @property
+    def work_rows(self) -> int:
+        """Rows of a work tile."""
+        return self.tile_q * self.query_tiles * self.ctas
 
     @property
     def is_bf16(self) -> bool:
@@ -56,5 +62,5 @@ class Widths:
 
     @property
     def width_v(self) -> int:
-        """Head dimension of v, padded to 16 elements (N of a tensor operation with M = 128)."""
-        return -(-self.head_dim_v // 16) * 16
+        """Head dimension of v, padded to 16 elements for each CTA (N of a tensor operation with 128 rows of each)."""
+        return -(-self.head_dim_v // (16 * self.ctas)) * 16 * self.ctas

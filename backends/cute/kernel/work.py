@@ -6,6 +6,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.plan import Widths
@@ -74,7 +75,7 @@ class Sequence:
 class Work:
     """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name.
 
-    together: heads whose tiles are mixed, the longest of all of them first.
+    together: heads whose tiles are mixed, the longest of all of them first. rank: of this CTA among those that share a work tile.
     """
 
     sizes: Sizes
@@ -84,6 +85,7 @@ class Work:
     together: Any
     tensors: Any = None
     sequences: Any = None
+    rank: Any = 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def own_copy(work: Work) -> Work:
     Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
     """
     numbers = map(again, (work.first, work.stride, work.count, work.together))
-    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences)
+    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences, work.rank)
 
 
 def own_sizes(sizes: Sizes) -> Sizes:
@@ -154,7 +156,7 @@ def again(value: Any) -> Any:
 
 def count(plan: Widths, sizes: Sizes, sequences: Sequences) -> Any:
     """Work tiles of a call."""
-    blocks = sequences.blocks(plan.tile_q * plan.query_tiles, sequences.facts, sizes.batch)
+    blocks = sequences.blocks(plan.work_rows, sequences.facts, sizes.batch)
     return blocks * sizes.heads * sequences.lanes(sizes)
 
 
@@ -184,7 +186,7 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
     Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
     """
     tile = tile & NUMBER
-    sequences, rows = work.sequences, plan.tile_q * plan.query_tiles
+    sequences, rows = work.sequences, plan.work_rows
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     sizes, facts, together = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
     across = sequences.blocks(rows, facts, sizes.batch)
@@ -207,11 +209,19 @@ def following(plan: Widths, tiles: Tiles, mods: Mods, work: Work, tile: Int32, s
         if tile >= work.count:
             if cutlass.const_expr(stores):
                 cute.arch.cp_async_bulk_wait_group(0, read=False)
-            cute.arch.barrier(barrier_id=LAST_BARRIER, number_of_threads=plan.working_threads)
+            _meet(plan)
             doubtful = (tiles.starts + 2).load()
             if doubtful < work.count:
                 tile = doubtful | Int32(AGAIN)
     return tile
+
+
+def _meet(plan: Widths) -> None:
+    """All warps that have work tiles have come here, of all CTAs that share them; of a pair, those that stand by too."""
+    if plan.ctas == 1:
+        cute.arch.barrier(barrier_id=LAST_BARRIER, number_of_threads=plan.working_threads)
+    else:
+        pair.meet()
 
 
 def _divide(value: Any, by: Any) -> tuple[Any, Any]:
@@ -222,7 +232,12 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 def query_tile(plan: Widths, work: Work, at: At, lane: Any) -> At:
     """Place of one query tile of a work tile."""
-    return _at(work, at.sequence, at.h, at.row + lane * plan.tile_q, plan.tile_q)
+    return _at(work, at.sequence, at.h, at.row + tile_row(plan, work, lane), plan.tile_q)
+
+
+def tile_row(plan: Widths, work: Work, lane: Any) -> Any:
+    """First row of a query tile, from its work tile's: CTAs that share one take its query tiles in turn."""
+    return (lane if plan.ctas == 1 else lane * plan.ctas + work.rank) * plan.tile_q
 
 
 def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:

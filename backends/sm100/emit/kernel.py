@@ -50,7 +50,10 @@ PACKED = Sequences(
     facts="starts_q, starts_kv",
     view="packed.view({})",
 )
+# Boxes of keys and values where a pair of CTAs shares them: bytes, rows, and how they are found.
+PAIR_BOXES = {"k": ("key_box_bytes", ", PLAN.key_rows"), "v": ("value_box_bytes", ", PLAN.tile_kv, any_column=True")}
 WARPGROUP = 4  # warps that share one setmaxnreg
+STAND_BY = "stand_by"
 IDLE = "idle"
 
 
@@ -62,7 +65,7 @@ def sequences_of(spec: Spec) -> Sequences:
 def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
     """`forward_kernel` and `forward`."""
     _write_device(source, schedule, spec)
-    _write_host(source, spec)
+    _write_host(source, schedule, spec)
 
 
 def tensor_names(spec: Spec) -> list[str]:
@@ -89,12 +92,13 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         allocator = write_opening(source, schedule)
-        _write_bundles(source, spec)
+        _write_bundles(source, schedule, spec)
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
-def _write_bundles(source: Source, spec: Spec) -> None:
+def _write_bundles(source: Source, schedule: Schedule, spec: Spec) -> None:
+    is_pair = schedule.dataflow.ctas > 1
     with source.block("tiles = Tiles("):
         for name, offset, stride, depth in (
             ("q", "q_offset", "q_stride", "query_tiles"),
@@ -103,6 +107,8 @@ def _write_bundles(source: Source, spec: Spec) -> None:
             ("o", "o_offset", "o_stride", "o_depth"),
         ):
             size, rows = ("key_box_bytes", ", PLAN.tile_kv") if name in "kv" else ("box_bytes", "")
+            if is_pair:
+                size, rows = PAIR_BOXES.get(name, (size, rows))
             count = f"PLAN.{depth} * PLAN.{stride} // PLAN.{size}"
             source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
         source.line("value=value, lse=lse, shared=shared.toint(),")
@@ -110,8 +116,9 @@ def _write_bundles(source: Source, spec: Spec) -> None:
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
-    own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors"
-    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts))")
+    place, rank = ("*pair.share(ctas)", ", rank=pair.rank()") if is_pair else ("cute.arch.block_idx()[0], ctas", "")
+    own = f"Sizes(*sizes), {place}, tiles_in_all, heads_together, tensors"
+    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){rank})")
 
 
 def write_dispatch(source: Source, schedule: Schedule) -> None:
@@ -130,8 +137,16 @@ def write_dispatch(source: Source, schedule: Schedule) -> None:
 
 def role_function(role: Role, schedule: Schedule) -> str:
     """The library's function for a role: where nothing is rescaled, finishing rows is all that correction does."""
+    if schedule.dataflow.ctas > 1 and role.kind in ("load", IDLE):
+        return STAND_BY if role.kind == IDLE else "load_pair"
     kinds = {schedule.dataflow.operation(step.operation).kind for step in role.program}
     return "finish" if role.kind == "correction" and "rescale" not in kinds else role.kind
+
+
+def role_functions(schedule: Schedule) -> list[str]:
+    """The library's functions that a kernel's dispatch calls."""
+    found = {role_function(role, schedule) for role in schedule.roles} | ({STAND_BY} if schedule.dataflow.ctas > 1 else set())
+    return sorted(found - {IDLE})
 
 
 def _write_roles(source: Source, roles: Sequence[Role], schedule: Schedule) -> None:
@@ -140,8 +155,17 @@ def _write_roles(source: Source, roles: Sequence[Role], schedule: Schedule) -> N
         source.line(_call(functions[0]))
         return
     for index, role in enumerate(role for role in roles if role.kind != IDLE):
-        with source.block(f"{'if' if index == 0 else 'elif'} warp == {role.warps[0]}:"):
+        with source.block(f"{'if' if index == 0 else 'elif'} {_condition(role, schedule)}:"):
             source.line(_call(role_function(role, schedule)))
+    if schedule.dataflow.ctas > 1:
+        with source.block("else:"):
+            source.line(_call(STAND_BY))
+
+
+def _condition(role: Role, schedule: Schedule) -> str:
+    """Which warp runs a role: what is joint, only that of the CTA that leads."""
+    is_joint = any(schedule.dataflow.operation(step.operation).joint for step in role.program)
+    return f"(warp == {role.warps[0]}) & (pair.rank() == pair.LEADER)" if is_joint else f"warp == {role.warps[0]}"
 
 
 def _call(function: str) -> str:
@@ -162,7 +186,8 @@ def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
     return groups
 
 
-def _write_host(source: Source, spec: Spec) -> None:
+def _write_host(source: Source, schedule: Schedule, spec: Spec) -> None:
+    is_pair = schedule.dataflow.ctas > 1
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     values = "".join(f", {name}" for name in tensor_names(spec))
     source.blank(2)
@@ -175,14 +200,16 @@ def _write_host(source: Source, spec: Spec) -> None:
             *sequences.about,
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
-            rows = ", PLAN.tile_kv" if name in "kv" else ""
+            rows = (", PLAN.key_rows" if is_pair and name == "k" else ", PLAN.tile_kv") if name in "kv" else ""
             source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts))")
-        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        pairs = "pair.CTAS * cutlass.min(tiles_in_all, cutlass.max(processors // pair.CTAS, Int32(1)))"
+        source.line(f"ctas = {pairs if is_pair else 'cutlass.min(tiles_in_all, processors)'}")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
         numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1])"
         source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
-        source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")
+        cluster = "cluster=[pair.CTAS, 1, 1], " if is_pair else ""
+        source.line(f"launched.launch(grid=[ctas, 1, 1], {cluster}{limits})")

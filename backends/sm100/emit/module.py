@@ -5,7 +5,7 @@ from attnspec.backends.cute.emit.functions import write_functions
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of, write_kernel
+from attnspec.backends.sm100.emit.kernel import role_functions, sequences_of, write_kernel
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
@@ -52,12 +52,14 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     """What the module needs, and the roles it uses, no others."""
     write_compiler_imports(source, kind)
     write_block_imports(source, functions)
+    if schedule.dataflow.ctas > 1:
+        source.line(f"from {SHARED}.blocks import pair")
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.work import Sizes, Work, count, together")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     source.line(f"from {KERNEL}.plan import Plan")
-    for name in sorted({role_function(role, schedule) for role in schedule.roles} - {IDLE}):
+    for name in role_functions(schedule):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

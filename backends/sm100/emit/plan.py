@@ -18,6 +18,8 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
         write_programs(source, schedule)
+        if schedule.dataflow.ctas > 1:
+            source.line(f"ctas={schedule.dataflow.ctas},")
     source.line(")")
 
 

@@ -51,8 +51,29 @@ class Plan(Widths):
     longest_first: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
+    ctas: int = 1
+
+    @property
+    def key_rows(self) -> int:
+        """Keys of a tile that this CTA holds, for all CTAs that work on the tile."""
+        return self.tile_kv // self.ctas
 
     @property
     def key_box_bytes(self) -> int:
-        """Bytes of a TMA box of a key or value tile."""
+        """Bytes of a TMA box of a key tile."""
+        return self.key_rows * self.row_bytes
+
+    @property
+    def value_columns(self) -> int:
+        """Columns of a tile of values that this CTA holds."""
+        return self.width_v // self.ctas
+
+    @property
+    def value_box_bytes(self) -> int:
+        """Bytes of a TMA box of a value tile."""
         return self.tile_kv * self.row_bytes
+
+    @property
+    def value_boxes(self) -> int:
+        """Boxes of a value tile."""
+        return -(-self.value_columns // self.box_columns)

@@ -54,7 +54,7 @@ def finish(
         total = write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
         if cutlass.const_expr(mods.hides):  # noqa: SIM102
             if tile >= 0:
-                unseen.note(tiles, tile, row_sum, total)
+                unseen.note(plan, tiles, tile, row_sum, total)
         after(pipes, "finish", lane, end, once=True)
     else:
         write_zeros(plan, tiles, pipes, lane, end, thread)

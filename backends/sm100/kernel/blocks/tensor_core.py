@@ -1,7 +1,10 @@
-"""tcgen05.mma on one CTA, 16-bit operands, f32 accumulator: descriptors and issue (PTX ISA, tcgen05 matrix descriptors).
+"""tcgen05.mma, 16-bit operands, f32 accumulator, one CTA or two: descriptors and issue (PTX ISA, tcgen05 matrix descriptors).
 
 Shared operands lie in blocks of 64 elements of the head dimension: [block][row][64], rows of 128 bytes with the 128-byte
 swizzle, as TMA writes them. q and k are K-major (the head dimension is summed over), v is MN-major (keys are).
+
+A pair of CTAs multiplies 256 rows, 128 of each, by one B, of which each CTA holds half of the columns of the product, at the same
+addresses; A and the product of a CTA's rows are its own (PTX ISA, cta_group::2).
 """
 
 from typing import Any
@@ -52,7 +55,9 @@ def k_major_offset(step: int, rows: int) -> int:
     return step // per_block * rows * ROW_BYTES + step % per_block * K_STEP * 2
 
 
-def _issue(d: Any, a: Any, b: Any, code: int, steps: list[tuple[int, int]], halves: list[int], accumulate: Any) -> None:
+def _issue(
+    d: Any, a: Any, b: Any, code: int, steps: list[tuple[int, int]], halves: list[int], accumulate: Any, ctas: int = 1
+) -> None:
     """One product: an instruction for each (offset of A, offset of B); one elected thread issues them all.
 
     A lies in tensor memory (address, offsets in columns; halves holds B's upper half alone) or in shared memory (lower half of
@@ -65,24 +70,26 @@ def _issue(d: Any, a: Any, b: Any, code: int, steps: list[tuple[int, int]], halv
             lines.append(f"mov.b64 a, {{al, {halves[0]}}};")
         lines.append(f"mov.b64 b, {{bl, {halves[-1]}}};")
         operand, flag = "a" if len(halves) == 2 else "[al]", "add" if index == 0 else "1"
-        lines.append(f"tcgen05.mma.cta_group::1.kind::f16 [{{$r0}}], {operand}, b, {{$r3}}, {flag};")
+        lines.append(f"tcgen05.mma.cta_group::{ctas}.kind::f16 [{{$r0}}], {operand}, b, {{$r3}}, {flag};")
     with cute.arch.elect_one():
         ptx("{\n\t" + "\n\t".join(lines) + "\n\t}", d, a, b, Int32(code), accumulate)
 
 
-def query_key(d: Any, q: Any, k: Any, width: int, rows: tuple[int, int], code: int) -> None:
-    """S = Q K^T. q, k: starts of the tiles, in 16-byte units; rows: of the q and k tiles; width: head dimension, padded to 16."""
+def query_key(d: Any, q: Any, k: Any, width: int, rows: tuple[int, int], code: int, ctas: int = 1) -> None:
+    """S = Q K^T. q, k: starts of the tiles, in 16-byte units; rows: of this CTA's; width: head dimension, padded to 16."""
     steps = [(k_major_offset(step, rows[0]) >> 4, k_major_offset(step, rows[1]) >> 4) for step in range(width // K_STEP)]
     fixed, upper = upper_half(0)
-    _issue(d, q | fixed, k | fixed, code, steps, [upper, upper], Int32(0))
+    _issue(d, q | fixed, k | fixed, code, steps, [upper, upper], Int32(0), ctas)
 
 
-def probability_value(d: Any, p: Any, v: Any, steps: tuple[int, int], rows: int, code: int, accumulate: bool | Boolean) -> None:
+def probability_value(
+    d: Any, p: Any, v: Any, steps: tuple[int, int], rows: int, code: int, accumulate: bool | Boolean, ctas: int = 1
+) -> None:
     """O (+)= P V over the K steps [first, last). p: tensor address; v: start, in 16-byte units, of a tile of `rows` keys."""
     offsets = [(step * (K_STEP // 2), step * K_STEP * ROW_BYTES >> 4) for step in range(*steps)]
     flag = Int32(int(accumulate)) if isinstance(accumulate, bool) else Int32(accumulate)
     fixed, upper = upper_half(rows * ROW_BYTES)
-    _issue(d, p, v | fixed, code, offsets, [upper], flag)
+    _issue(d, p, v | fixed, code, offsets, [upper], flag, ctas)
 
 
 def halves_product(d: Any, a: Any, b: Any, count: int, code: int, accumulate: bool | Boolean) -> None:

@@ -36,12 +36,15 @@ def wait_loads() -> None:
     ptx("tcgen05.wait::ld.sync.aligned;")
 
 
-def allocate(pointer: Any, columns: int) -> None:
-    """One converged warp takes `columns` columns; their address is written to shared memory at `pointer`."""
-    ptx(f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [{{$r0}}], {columns};", pointer)
-    ptx("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+def allocate(pointer: Any, columns: int, ctas: int) -> None:
+    """One converged warp takes `columns` columns; their address is written to shared memory at `pointer`.
+
+    ctas: 2 for a pair, one warp of each.
+    """
+    ptx(f"tcgen05.alloc.cta_group::{ctas}.sync.aligned.shared::cta.b32 [{{$r0}}], {columns};", pointer)
+    ptx(f"tcgen05.relinquish_alloc_permit.cta_group::{ctas}.sync.aligned;")
 
 
-def release(address: Any, columns: int) -> None:
+def release(address: Any, columns: int, ctas: int) -> None:
     """The same warp gives them back."""
-    ptx(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 {{$r0}}, {columns};", Uint32(address))
+    ptx(f"tcgen05.dealloc.cta_group::{ctas}.sync.aligned.b32 {{$r0}}, {columns};", Uint32(address))

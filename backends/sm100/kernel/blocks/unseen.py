@@ -14,6 +14,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.pair import least
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.work import At, key_tile, visit
@@ -42,10 +43,18 @@ def has_infinite(pairs: list[Any], total: Any) -> Any:
 
 
 @cute.jit
-def note(tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
+def note(plan: Plan, tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
     """Remember a work tile if `total` is NaN and the row's sum is a number; the first one counts."""
     if (total != total) & (row_sum == row_sum):
-        ptx("red.shared.min.s32 [{$r0}], {$r1};", (tiles.starts + 2).toint(), tile)
+        _remember(plan, (tiles.starts + 2).toint(), tile)
+
+
+def _remember(plan: Plan, address: Int32, tile: Int32) -> None:
+    """In every CTA that shares work tiles."""
+    if plan.ctas == 1:
+        ptx("red.shared.min.s32 [{$r0}], {$r1};", address, tile)
+    else:
+        least(address, tile)
 
 
 @cute.jit
@@ -54,12 +63,33 @@ def clear(plan: Plan, value: Int32):
 
     A word at a time: the role that calls this has few registers.
     """
-    boxes = -(-plan.head_dim_v // plan.box_columns)
     address = value + cute.arch.lane_idx() * WORD_BYTES
-    for _ in cutlass.range(boxes * plan.key_box_bytes // (WARP * WORD_BYTES), unroll=1):
+    for _ in cutlass.range(plan.value_boxes * plan.value_box_bytes // (WARP * WORD_BYTES), unroll=1):
         word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
         ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
         address += WARP * WORD_BYTES
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.sync_warp()
+
+
+@cute.jit
+def bring(plan: Plan, tiles: Tiles, at: At, first: Int32, column: Int32, address: Int32):
+    """A CTA's half of a tile of values, without what is not finite, to shared memory as TMA leaves it; by the lanes of one warp.
+
+    first: the tile's first key, of those at hand; column: the half's first column.
+    """
+    values, lane = _first_value(tiles, at), cute.arch.lane_idx()
+    pieces = plan.row_bytes // (PIECE * 2)
+    for turn in cutlass.range(plan.tile_kv * pieces // WARP, unroll=1):
+        key, piece = (turn * WARP + lane) // pieces, (turn * WARP + lane) % pieces
+        start = column + piece * PIECE
+        words = [Uint32(0)] * WORDS
+        w0, w1, w2, w3 = words
+        if (first + key < at.sequence.keys) & (start < plan.head_dim_v):
+            w0, w1, w2, w3 = _piece(tiles, values, first + key, start)
+        words = [word & ~_infinite_halves(plan, word) for word in (w0, w1, w2, w3)]
+        place = address + key * plan.row_bytes + (piece ^ key % pieces) * (PIECE * 2)
+        ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words)
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.sync_warp()
 

@@ -81,23 +81,23 @@ def _trip(
         if step.operation == "mma_qk":
             _query_key(plan, tiles, pipes, step, own)
         else:
-            if mods.hides and step == _first_product(program):
+            if mods.hides and plan.ctas == 1 and step == _first_product(program):  # a pair's values are cleared as they come
                 _clear_again(plan, tiles, pipes, own, tile)
             _probability_value(plan, tiles, pipes, step, own, trip > step.stage)
         after(pipes, step.operation, step.lane, own)
 
 
 def _query_key(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now) -> None:
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.tile_kv, False)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_q * plan.ctas, plan.tile_kv, False)
     tensor, shared = tensor_core.starts(tiles.starts)
     q = shared + (plan.q_offset + step.lane * plan.q_stride >> 4)
     k = shared + slot(find(pipes, "k"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
     s = tensor + (plan.s_column + step.lane * plan.s_stride)
-    tensor_core.query_key(s, q, k, plan.width_qk, (plan.tile_q, plan.tile_kv), code)
+    tensor_core.query_key(s, q, k, plan.width_qk, (plan.tile_q, plan.key_rows), code, plan.ctas)
 
 
 def _probability_value(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now, accumulate: Any) -> None:
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_v, True)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_q * plan.ctas, plan.width_v, True)
     split = plan.probability_split // tensor_core.K_STEP
     is_head = step.operation == "mma_pv_head"
     steps = (0, split) if is_head else (split, plan.tile_kv // tensor_core.K_STEP)
@@ -105,4 +105,4 @@ def _probability_value(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: 
     p = tensor + (plan.p_column + step.lane * plan.p_stride)
     v = shared + slot(find(pipes, "v"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
     o = tensor + (plan.o_column + step.lane * plan.o_column_stride)
-    tensor_core.probability_value(o, p, v, steps, plan.tile_kv, code, accumulate if is_head else True)
+    tensor_core.probability_value(o, p, v, steps, plan.tile_kv, code, accumulate if is_head else True, plan.ctas)
