@@ -59,11 +59,13 @@ def analyse(spec: "Spec") -> "Analysed":
     return analyse(spec)
 
 
-def draw(analysed: "Analysed", direction: Literal["forward", "backward"] = "forward") -> "Dataflow":
-    """Analysed to the graph of one kernel: tile operations and the values between them."""
+def draw(
+    analysed: "Analysed", direction: Literal["forward", "backward"] = "forward", target: str = "sm100"
+) -> "Dataflow":
+    """Analysed to the graph of one kernel for a chip: tile operations and the values between them."""
     from attnspec.lowering.dataflow.draw import draw
 
-    return draw(analysed, direction)
+    return draw(analysed, direction, in_registers=not limits_of(target).tensor_columns)
 
 
 def place(
@@ -81,9 +83,10 @@ def place(
 
 def emit(analysed: "Analysed", schedule: "Schedule") -> "Emitted":
     """Schedule to CuTe-DSL source for the chip it was made for."""
-    from attnspec.backends.sm100 import backend
+    from attnspec.backends.sm90 import backend as sm90
+    from attnspec.backends.sm100 import backend as sm100
 
-    return backend.emit(analysed, schedule)
+    return (sm90 if schedule.target == sm90.NAME else sm100).emit(analysed, schedule)
 
 
 def assemble(emitted: "Emitted", folder: Path, sass: bool = False) -> "Binary":
@@ -97,11 +100,13 @@ def assemble(emitted: "Emitted", folder: Path, sass: bool = False) -> "Binary":
 
 def limits_of(target: str) -> "Limits":
     """What the chip of a GPU target offers; TargetError for one that has no kernels yet."""
-    if target != "sm100":
-        raise TargetError(f"target {target!r} has no kernels in this version of attnspec; sm100 compiles, the reference runs")
-    from attnspec.backends.sm100.limits import LIMITS
+    from attnspec.backends.sm90.limits import LIMITS as SM90
+    from attnspec.backends.sm100.limits import LIMITS as SM100
 
-    return LIMITS
+    found = {limits.target: limits for limits in (SM90, SM100)}.get(target)
+    if found is None:
+        raise TargetError(f"target {target!r} has no kernels; sm100 and sm90 compile, the reference runs")
+    return found
 
 
 def emit_reference(analysed: "Analysed") -> "Emitted":
@@ -135,11 +140,11 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
         from attnspec.runtime.emulated_program import EmulatedProgram
 
         analysed = attention.analysed
-        schedule = place(draw(analysed), analysed, target)
+        schedule = place(draw(analysed, "forward", target), analysed, target)
         learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
 
         def make_backward() -> EmulatedBackward:
-            schedule = place(draw(analysed, "backward"), analysed, target)
+            schedule = place(draw(analysed, "backward", target), analysed, target)
             return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
         emitted = emit(analysed, schedule)

@@ -105,11 +105,11 @@ def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: boo
         f"--dump-dir {scratch}",
     ]
     options += ["--keep-sass"] if sass else []
-    arguments = _fake_arguments(manifest["arguments"])
+    arguments = fake_arguments(manifest["arguments"])
     return cute.compile(function, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))
 
 
-def _fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+def fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Tensors without memory: any lengths, any strides that TMA takes, 64-bit strides; and numbers."""
     import cutlass
     import cutlass.cute as cute

@@ -5,18 +5,27 @@ from typing import Literal
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import draw_backward
 from attnspec.lowering.dataflow.forward import draw_forward
+from attnspec.lowering.dataflow.forward_in_registers import draw_forward_in_registers
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.dataflow.one_query_tile import draw_one_query_tile
 
 
 def draw(
-    analysed: Analysed, direction: Literal["forward", "backward"], *, one_query_tile: bool = False, ctas: int = 1
+    analysed: Analysed,
+    direction: Literal["forward", "backward"],
+    *,
+    one_query_tile: bool = False,
+    in_registers: bool = False,
+    ctas: int = 1,
 ) -> Dataflow:
     """The graph of one kernel of the variant.
 
     one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
+    in_registers: of the forward, for a chip whose tensor core leaves its results in registers.
     ctas: of the forward, 2 for a pair of CTAs that share keys and values.
     """
     if direction == "backward":
         return draw_backward(analysed)
+    if in_registers:
+        return draw_forward_in_registers(analysed)
     return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

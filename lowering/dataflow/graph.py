@@ -108,6 +108,13 @@ class Dataflow:
     def _by_name(self) -> dict[str, Operation]:
         return {operation.name: operation for operation in self.operations}
 
+    @cached_property
+    def register_products(self) -> frozenset[str]:
+        """Tensor operations whose results are in registers of the warps that issue them (wgmma), and wait for them themselves."""
+        registers = {buffer.name for buffer in self.buffers if buffer.space == "register"}
+        written = {value.producer for value in self.values if value.buffer in registers}
+        return frozenset(operation.name for operation in self.operations if operation.engine == "tensor") & written
+
     def operation(self, name: str) -> Operation:
         """The operation of that name; KeyError if there is none."""
         return self._by_name[name]

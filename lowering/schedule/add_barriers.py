@@ -50,6 +50,8 @@ class _Wiring:
     def crosses(self, value: Value) -> bool:
         """Whether an edge needs a barrier: not between operations of one role's warps, nor of its tensor pipe."""
         producer, consumer = (self.dataflow.operation(name) for name in (value.producer, value.consumer))
+        if value.producer in self.dataflow.register_products:
+            return False  # its warps wait for it themselves
         if self.role(value.producer) is not self.role(value.consumer):
             return True
         return producer.engine == "tma" or (producer.engine == "tensor" and consumer.engine != "tensor")

@@ -11,6 +11,8 @@ WIDE = 4  # warps of a role that reads tensor memory: lanes 32w .. 32w + 31 belo
 WARPS = 16
 # What roles are called: of operations tied by registers with the warpgroups of one such role, of the other warps, of stores.
 KINDS = {"forward": ("softmax", 1, "correction", "epilogue"), "backward": ("compute", 2, "reduce", "store")}
+OF_ALL = "attend"  # a role that also multiplies, where results of the tensor core are in registers: a warpgroup for 64 rows
+GROUP_ROWS = 64
 # Where the operations of warps go that no register ties to others: to a warpgroup of their own; to that of their lane; to that of
 # the other lane; or to one warpgroup beside one for the tied operations of all lanes.
 Grouping = Literal["apart", "own", "other", "together"]
@@ -28,7 +30,8 @@ def assign_roles(dataflow: Dataflow, grouping: Grouping = "apart") -> tuple[Role
     store_kind = KINDS[dataflow.direction][3]
     loads = [item for item in dataflow.operations if item.engine == "tma" and _feeds(dataflow, item)]
     stores = [item for item in dataflow.operations if item.engine == "tma" and not _feeds(dataflow, item)]
-    tensor = [item for item in dataflow.operations if item.engine == "tensor"]
+    in_registers = dataflow.register_products
+    tensor = [item for item in dataflow.operations if item.engine == "tensor" and item.name not in in_registers]
     roles, warp = [], 0
     for kind, tile, group, warps in _wide(dataflow, grouping):
         roles.append(_role(kind, tile, range(warp, warp + warps), group))
@@ -48,6 +51,8 @@ _Wide = tuple[str, int | None, list[Operation], int]  # kind, lane, operations, 
 def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
     """Roles of whole warpgroups."""
     kind, groups, free_kind, _ = KINDS[dataflow.direction]
+    if dataflow.register_products:
+        kind, groups = OF_ALL, dataflow.tile_q // GROUP_ROWS
     tied = _tied(dataflow)
     names = {operation.name for _, group in tied for operation in group}
     free = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]

@@ -89,6 +89,8 @@ def _check_shared(draft: Draft, limits: Limits) -> None:
 
 def _check_tensor(draft: Draft, limits: Limits) -> None:
     columns = draft.tensor_columns
+    if not columns and not limits.tensor_columns:
+        return
     if columns not in (32, 64, 128, 256, 512) or columns > limits.tensor_columns:
         raise ScheduleError("tensor-columns", f"{columns} columns cannot be allocated")
     for placement in draft.placements:
@@ -111,5 +113,6 @@ def _check_registers(draft: Draft, limits: Limits) -> None:
         if count % 8 or not least <= count <= most:
             raise ScheduleError("registers", f"{count} registers are not a multiple of 8 from {least} to {most}")
     total = 32 * WARPGROUP * sum(next(iter(counts)) for counts in groups.values())
-    if total > limits.registers:
-        raise ScheduleError("registers", f"the warpgroups want {total} registers, a block has {limits.registers}")
+    pool = limits.registers // draft.threads // 8 * 8 * draft.threads  # a block starts with as many for every thread
+    if total > pool:
+        raise ScheduleError("registers", f"the warpgroups want {total} registers, a block has {pool}")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from attnspec.lowering.dataflow.graph import Rate
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft, ProgramStep, Role
@@ -57,7 +58,10 @@ def _touches_tensor_memory(draft: Draft, role: Role) -> bool:
 
 def _check_engines(draft: Draft, role: Role) -> None:
     """Waits for one engine must not hold up another; and only one warp issues."""
-    engines = {draft.dataflow.operation(step.operation).engine for step in role.program}
+    own = [step.operation for step in role.program if step.operation not in draft.dataflow.register_products]
+    engines = {draft.dataflow.operation(name).engine for name in own}
+    if len(own) < len(role.program) and (engines - {"threads"} or len(role.warps) % WARPGROUP or role.warps[0] % WARPGROUP):
+        raise ScheduleError("role-engines", f"{role.name} multiplies in registers, but is not whole warpgroups that compute")
     if len(engines) > 1:
         raise ScheduleError("role-engines", f"{role.name} issues to {', '.join(sorted(engines))}: one role, one engine")
     if engines & {"tma", "tensor"} and len(role.warps) != 1:
@@ -100,8 +104,13 @@ def _check_order(draft: Draft) -> None:
         role, reader = draft.role_of(value.producer), draft.role_of(value.consumer)
         if value.buffer in in_registers and role is not reader:
             raise ScheduleError("register-value", f"{value.consumer} of {reader.name} reads registers of {role.name}")
-        if role is reader and _time(role, value.consumer, value.distance) <= _time(role, value.producer):
+        closes = _rate(draft, value.consumer) == "tile" and _rate(draft, value.producer) == "step"  # after the last trip
+        if role is reader and not closes and _time(role, value.consumer, value.distance) <= _time(role, value.producer):
             raise ScheduleError("program-order", f"{role.name} runs {value.consumer} before {value.producer}, which it reads")
+
+
+def _rate(draft: Draft, name: str) -> Rate:
+    return draft.dataflow.operation(name).rate
 
 
 def _time(role: Role, name: str, distance: int = 0) -> tuple[int, int]:

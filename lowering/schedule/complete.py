@@ -55,5 +55,5 @@ def shared_bytes(placements: tuple[Placement, ...], channels: tuple[Channel, ...
 
 def tensor_columns(placements: tuple[Placement, ...]) -> int:
     """Columns to allocate: the next power of two, at least 32 (PTX ISA, tcgen05.alloc)."""
-    used = max(item.start(item.depth - 1) + item.size for item in placements if item.space == "tensor")
-    return max(32, 1 << (used - 1).bit_length())
+    used = max((item.start(item.depth - 1) + item.size for item in placements if item.space == "tensor"), default=0)
+    return max(32, 1 << (used - 1).bit_length()) if used else 0

@@ -11,6 +11,7 @@ from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.prices import UNITS, Price, Prices
+from attnspec.lowering.schedule.register_prices import register_price
 from attnspec.lowering.schedule.schedule import Choices
 
 TENSOR_DRAIN = 388.0  # last cycle on the pipe to a result that others see
@@ -59,6 +60,8 @@ class _Counter:
         of_backward = backward_price(self, operation) if self.dataflow.direction == "backward" else None
         if of_backward is not None:
             return of_backward
+        if self.dataflow.register_products and (in_registers := register_price(self, operation)) is not None:
+            return in_registers
         spec, split = self.analysed.spec, self.choices.probability_split
         match operation.kind:
             case "load_k" | "load_v":

@@ -47,6 +47,7 @@ def steady_edges(draft: Draft, prices: Prices) -> tuple[EventEdge, ...]:
     edges: list[EventEdge] = []
     for role in draft.roles:
         edges += _program(draft, role, prices)
+        edges += _products(draft, role, prices)
     channels = [channel for channel in draft.channels if _is_steady(draft, channel)]
     stages = {step.operation: step.stage for role in draft.roles for step in role.program}
     for channel in channels:
@@ -67,9 +68,27 @@ def _is_steady(draft: Draft, channel: Channel) -> bool:
 def _program(draft: Draft, role: Role, prices: Prices) -> Iterator[EventEdge]:
     steps: list[ProgramStep] = [step for step in role.program if draft.dataflow.operation(step.operation).rate == "step"]
     for before, after in pairwise(steps):
-        yield EventEdge(before.operation, after.operation, 0, prices.of(before.operation).hold, "program")
+        yield EventEdge(before.operation, after.operation, 0, occupied(draft, before.operation, prices), "program")
     if steps:
-        yield EventEdge(steps[-1].operation, steps[0].operation, 1, prices.of(steps[-1].operation).hold, "program")
+        yield EventEdge(steps[-1].operation, steps[0].operation, 1, occupied(draft, steps[-1].operation, prices), "program")
+
+
+def occupied(draft: Draft, name: str, prices: Prices) -> float:
+    """Cycles until a role goes on to its next operation; a role that multiplies in registers goes on when it has issued."""
+    return 0.0 if name in draft.dataflow.register_products else prices.of(name).hold
+
+
+def _products(draft: Draft, role: Role, prices: Prices) -> Iterator[EventEdge]:
+    """Products in registers: the tensor core does one after the other, and the role waits for a result where it reads it."""
+    stages = {step.operation: step.stage for step in role.program}
+    own = [name for name in stages if name in draft.dataflow.register_products]
+    for at, name in enumerate(own):
+        last = at + 1 == len(own)
+        yield EventEdge(name, own[0 if last else at + 1], int(last), prices.of(name).hold, "tensor core")
+    for value in draft.dataflow.values:
+        if value.producer in own:
+            tokens = value.distance + stages[value.consumer] - stages[value.producer]
+            yield EventEdge(value.producer, value.consumer, tokens, prices.of(value.producer).latency, "result")
 
 
 def _seen(draft: Draft, name: str, prices: Prices) -> float:

@@ -25,7 +25,8 @@ def loop_problem(
     next to each other.
     """
     loop = _Loop(dataflow, roles, depths, prices)
-    items = tuple(Item(name, prices.of(name).hold, (roles[name],)) for name in loop.names)
+    own = dataflow.register_products  # a role goes on when it has issued these: what they hold is the tensor core
+    items = tuple(Item(name, prices.of(name).hold, ("tensor core" if name in own else roles[name],)) for name in loop.names)
     edges = (*loop.values(), *loop.reuses(), *loop.turns(), *loop.overlaps(overlays))
     least = max(prices.total(unit) for unit in UNITS)
     labels = _twins(dataflow, roles)
@@ -108,6 +109,8 @@ class _Loop:
     def seen(self, before: str, after: str) -> float:
         """Cycles from the start of one operation until another that waits for it may start."""
         price, engine = self.prices.of(before), self.dataflow.operation(before).engine
+        if before in self.dataflow.register_products:
+            return price.latency
         if self.roles[before] == self.roles[after] and engine != "tma":
             return price.hold
         return price.latency + (self.prices.hand_off if engine == "threads" else 0.0)

@@ -22,7 +22,8 @@ L2_SHARE = 0.4
 def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choices:
     """Choices for a graph. The row maximum is kept where the graph has it, whatever the bounds of the score would allow."""
     choices = Choices(
-        rescale_threshold=RESCALE_THRESHOLD,
+        # In registers O is rescaled every step: a branch around it would cost more.
+        rescale_threshold=0.0 if dataflow.register_products else RESCALE_THRESHOLD,
         emulated_share=0.0,
         exponential_degree=DEGREE,
         cta_group=2 if dataflow.ctas == 2 else 1,
@@ -31,6 +32,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         longest_first=_lengths_differ(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
+        takes_turns=bool(dataflow.register_products),
     )
     return replace(choices, emulated_share=emulated_share(dataflow, analysed, choices, limits))
 

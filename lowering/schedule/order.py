@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.accesses import instances
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Channel, Role
 from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
@@ -50,6 +51,10 @@ class Order:
         self.uses = {channel.name: list(uses(dataflow, roles, channel, trips)) for channel in channels}
         for role in roles:
             self._add_role(list(unroll(dataflow, role, trips)), pipe)
+        for value in dataflow.values:
+            if value.producer in dataflow.register_products:
+                for producer, consumer in instances(dataflow, value, trips):
+                    self._link(self.at(producer, DONE), self.at(consumer, ISSUE))
         for full, (before, after) in self.full_edges():
             self._link(before, after, full.channel.name)
         for empty, (before, after) in self.empty_edges() if empties else ():

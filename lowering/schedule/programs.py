@@ -56,10 +56,11 @@ def _divided(start: float, interval: float) -> tuple[int, float]:
 
 def _is_loop(dataflow: Dataflow, program: list[ProgramStep]) -> bool:
     stages: dict[str, set[int]] = {}
+    multiplies = any(step.operation in dataflow.register_products for step in program)  # then its trips are written out
     for step in program:
         operation = dataflow.operation(step.operation)
         stages.setdefault(operation.kind, set()).add(step.stage)
-        if step.stage > (0 if operation.engine == "threads" else LARGEST_STAGE):
+        if step.stage > (0 if operation.engine == "threads" and not multiplies else LARGEST_STAGE):
             return False
     return all(len(found) == 1 for found in stages.values())
 

@@ -119,6 +119,7 @@ class Choices:
     probability_split: columns of P whose arrival lets PV start; the rest follow.
     tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
+    takes_turns: warpgroups that multiply begin their products in turn, so that one exponentiates while another multiplies.
     """
 
     rescale_threshold: float
@@ -130,6 +131,7 @@ class Choices:
     longest_first: bool
     l2_bytes: int
     tanh: Literal["hardware", "polynomial"] = "hardware"
+    takes_turns: bool = False
 
 
 @dataclass(frozen=True)

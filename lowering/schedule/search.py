@@ -92,14 +92,16 @@ def _starts(question: Question) -> Iterator[tuple[str, tuple[Role, ...], tuple[s
         roles = assign_roles(flow, grouping)
         wide = {role.kind for role in roles if len(role.warps) >= WARPGROUP}
         if question.kinds is None or wide <= question.kinds:
-            for separate in ((), tuple(OVERLAYS["forward"])):
+            has_columns = any(item.space == "tensor" for item in flow.buffers)
+            for separate in ((), tuple(OVERLAYS["forward"])) if has_columns else ((),):
                 if not separate or (flow.direction == "forward" and _columns(question) <= question.limits.tensor_columns):
                     yield f"{grouping}{', apart' if separate else ''}", roles, separate
 
 
 def _groupings(dataflow: Dataflow) -> Sequence[Grouping]:
     """Those that make sense: what closes a tile belongs to no lane of a query tile's key tiles, and the backward has no lanes."""
-    return GROUPINGS if dataflow.direction == "forward" and dataflow.key_tiles == 1 else GROUPINGS[:1]
+    has_lanes = dataflow.direction == "forward" and dataflow.key_tiles == 1 and not dataflow.register_products
+    return GROUPINGS if has_lanes else GROUPINGS[:1]
 
 
 def _columns(question: Question) -> int:

@@ -8,6 +8,7 @@ from attnspec.lowering.schedule.schedule import Role
 
 WARPGROUP = 4
 UNIT = 8  # setmaxnreg counts in eights
+LOADER = 24  # of warps that only load, where all others multiply (FA3)
 SINGLE_WARPS = 48  # addresses, counters and descriptors of a warp that only issues (FA4)
 REDUCE_BASE = 24  # beside a row of dQ, whole or in pieces (FA4)
 CORRECTION = 80  # two chunks of 16 columns in flight and the same base (FA4)
@@ -15,9 +16,10 @@ CORRECTION = 80  # two chunks of 16 columns in flight and the same base (FA4)
 
 def split_registers(dataflow: Dataflow, roles: tuple[Role, ...], limits: Limits) -> tuple[Role, ...]:
     """Roles with registers: the least that the others live on, and all the rest to the softmax, which holds whole rows."""
-    pool = limits.registers // (32 * WARPGROUP)  # for each thread position of a warpgroup
     groups = {warp // WARPGROUP for role in roles for warp in role.warps}
-    holders = {warp // WARPGROUP for role in roles for warp in role.warps if role.kind in ("softmax", "compute")}
+    # What a block starts with is all there is, as many for every thread; by the thread positions of a warpgroup.
+    pool = limits.registers // (32 * WARPGROUP * len(groups)) // UNIT * UNIT * len(groups)
+    holders = {warp // WARPGROUP for role in roles for warp in role.warps if role.kind in ("softmax", "compute", "attend")}
     fixed = {group: max(_least(dataflow, role) for role in roles if group in _groups(role)) for group in groups - holders}
     share = (pool - sum(fixed.values())) // max(1, len(holders)) // UNIT * UNIT
     most = limits.thread_registers[1]
@@ -32,4 +34,6 @@ def _least(dataflow: Dataflow, role: Role) -> int:
     if role.kind == "reduce":
         pieces = sum(dataflow.operation(step.operation).kind.startswith("load_dq") for step in role.program)
         return max(CORRECTION, -(-(dataflow.buffer("dq").size // pieces + REDUCE_BASE) // UNIT) * UNIT)
+    if dataflow.register_products:
+        return LOADER
     return CORRECTION if len(role.warps) == WARPGROUP else SINGLE_WARPS

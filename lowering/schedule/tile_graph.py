@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from attnspec.lowering.schedule.event_graph import Circle, EventEdge, critical_circle
+from attnspec.lowering.schedule.accesses import instances
+from attnspec.lowering.schedule.event_graph import Circle, EventEdge, critical_circle, occupied
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Draft
 from attnspec.lowering.schedule.unroll import Occurrence, unroll, uses
@@ -46,7 +47,14 @@ def tile_edges(draft: Draft, prices: Prices, steps: int) -> Iterator[EventEdge]:
     timed = _Timed(draft, prices, steps, last)
     for role in draft.roles:
         for before, after in pairwise(unroll(draft.dataflow, role, trips)):
-            yield from timed.edge(before, after, prices.of(before.operation).hold, "program")
+            yield from timed.edge(before, after, occupied(draft, before.operation, prices), "program")
+        own = [run for run in unroll(draft.dataflow, role, trips) if run.operation in draft.dataflow.register_products]
+        for before, after in pairwise(own):
+            yield from timed.edge(before, after, prices.of(before.operation).hold, "tensor core")
+    for value in draft.dataflow.values:
+        if value.producer in draft.dataflow.register_products:
+            for before, after in instances(draft.dataflow, value, trips):
+                yield from timed.edge(before, after, prices.of(before.operation).latency, "result")
     rings: dict[str, dict[int, tuple[Occurrence, Occurrence | None]]] = {}
     for channel in draft.channels:
         for use in uses(draft.dataflow, draft.roles, channel, trips):

@@ -26,6 +26,8 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "attnspec.backends.cute.kernel": ({"attnspec.backends.cute.kernel"}, {"cutlass", "cuda"}),
     "attnspec.backends.sm100.emit": (EMISSION | {"attnspec.backends.sm100.emit"}, set()),
     "attnspec.backends.sm100.kernel": (KERNELS | {"attnspec.backends.sm100.kernel"}, {"cutlass", "cuda"}),
+    "attnspec.backends.sm90.emit": (EMISSION | {"attnspec.backends.sm90.emit"}, set()),
+    "attnspec.backends.sm90.kernel": (KERNELS | {"attnspec.backends.sm90.kernel"}, {"cutlass", "cuda"}),
     "attnspec.runtime": (
         {
             "attnspec.language",
@@ -56,6 +58,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
 USERS_OF_THE_COMPILER = (
     "attnspec.backends.cute.kernel",
     "attnspec.backends.sm100.kernel",
+    "attnspec.backends.sm90.kernel",
     "attnspec.runtime.assemble",
     "attnspec.emulator.host",
 )

@@ -12,7 +12,7 @@ def write_header(source: Source, spec: Spec, schedule: Schedule) -> None:
     """The docstring, with the spec, the role table and the pipe table."""
     kind = schedule.dataflow.direction.capitalize()
     rows = [
-        f"{kind} kernel of `{spec.name}` for sm_100a, written by attnspec. Edit the spec, not this file.",
+        f"{kind} kernel of `{spec.name}` for sm_{schedule.target[2:]}a, written by attnspec. Edit the spec, not this file.",
         "",
         *(f"    {line}" for line in show(spec).rstrip().split("\n")),
         "",

@@ -1,0 +1,1 @@
+"""Emission for Hopper."""

@@ -1,0 +1,179 @@
+"""The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnspec.backends.cute.emit.dialect import attribute_names
+from attnspec.backends.source import Source
+from attnspec.lowering.schedule.schedule import Role, Schedule
+
+from attnspec.language.spec import Spec
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
+
+    view: of a tensor, for TMA. module: of the kernel library.
+    """
+
+    module: str
+    parameters: str
+    about: tuple[str, ...]
+    batch: str
+    lengths: str
+    facts: str
+    view: str
+
+
+DENSE = Sequences(
+    module="dense",
+    parameters="q_first: Int32, kv_first: Int32, len_q: Int32, len_kv: Int32",
+    about=(
+        "q, out: (batch, rows, heads, width); k, v: (batch, keys, kv_heads, width); lse: (batch, heads, rows), f32.",
+        "q_first, kv_first: global positions of the first row and key; len_q, len_kv: whole lengths.",
+    ),
+    batch="q.shape[0]",
+    lengths="len_q, len_kv",
+    facts="q_first, kv_first",
+    view="{}",
+)
+PACKED = Sequences(
+    module="packed",
+    parameters="starts_q: cute.Tensor, starts_kv: cute.Tensor",
+    about=(
+        "q, out: (1, total rows, heads, width); k, v: (1, total keys, kv_heads, width); lse: (1, heads, total rows), f32.",
+        "starts_q, starts_kv: batch + 1 starts of sequences, i32.",
+    ),
+    batch="starts_q.shape[0] - 1",
+    lengths="q.shape[1], k.shape[1]",
+    facts="starts_q, starts_kv",
+    view="packed.view({})",
+)
+WARPGROUP = 4  # warps that share one setmaxnreg
+IDLE = "idle"
+
+
+def sequences_of(spec: Spec) -> Sequences:
+    """How a variant's calls give their sequences."""
+    return PACKED if spec.is_varlen else DENSE
+
+
+def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
+    """`forward_kernel` and `forward`."""
+    _write_device(source, schedule, spec)
+    _write_host(source, spec)
+
+
+def tensor_names(spec: Spec) -> list[str]:
+    return list(attribute_names(spec).values())
+
+
+def _write_opening(source: Source) -> None:
+    """What a CTA does before its roles part."""
+    source.docstring("One CTA: storage, barriers, then a role for each warp.")
+    source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
+    source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
+    source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
+    source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
+    source.line("set_up(PLAN, pipes, starts, warp)")
+
+
+def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
+    atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
+    tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
+    source.blank(2)
+    source.line("@cute.kernel")
+    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
+        _write_opening(source)
+        _write_bundles(source, spec)
+        _write_dispatch(source, schedule)
+
+
+def _write_bundles(source: Source, spec: Spec) -> None:
+    with source.block("tiles = Tiles("):
+        for name, offset, stride, depth in (
+            ("q", "q_offset", "q_stride", "query_tiles"),
+            ("k", "kv_offset", "kv_stride", "kv_depth"),
+            ("v", "kv_offset", "kv_stride", "kv_depth"),
+            ("o", "o_offset", "o_stride", "o_depth"),
+        ):
+            size, rows = ("key_box_bytes", ", PLAN.tile_kv") if name in "kv" else ("box_bytes", "")
+            count = f"PLAN.{depth} * PLAN.{stride} // PLAN.{size}"
+            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
+        source.line("value=value, lse=lse, shared=shared.toint(),")
+        source.line("stats=None, starts=starts,")
+    source.line(")")
+    names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
+    source.line(f"tensors = SimpleNamespace({names})")
+    own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors"
+    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts))")
+
+
+def _write_dispatch(source: Source, schedule: Schedule) -> None:
+    """An `if` for each warpgroup, its registers, and inside a line for each role."""
+    groups = _warpgroups(schedule.roles)
+    average = 65536 // schedule.threads
+    for index, (last, roles) in enumerate(groups):
+        word = "if" if index == 0 else "elif"
+        header = f"{word} warp < {last}:" if index < len(groups) - 1 else "else:"
+        with source.block(header):
+            registers = roles[0].registers
+            change = "increase" if registers > average else "decrease"
+            source.line(f"cute.arch.setmaxregister_{change}({registers})")
+            _write_roles(source, roles)
+
+
+def _write_roles(source: Source, roles: Sequence[Role]) -> None:
+    functions = list(dict.fromkeys(role.kind for role in roles if role.kind != IDLE))
+    if len(functions) == 1:
+        source.line(_call(functions[0]))
+        return
+    for index, role in enumerate(role for role in roles if role.kind != IDLE):
+        with source.block(f"{'if' if index == 0 else 'elif'} warp == {role.warps[0]}:"):
+            source.line(_call(role.kind))
+
+
+def _call(function: str) -> str:
+    return f"{function}(PLAN, tiles, pipes, work, MODS)"
+
+
+def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
+    """(first warp after the group, its roles): roles of one kind together, and the roles that share a warpgroup."""
+    groups: list[tuple[int, list[Role]]] = []
+    for role in sorted(roles, key=lambda role: role.warps[0]):
+        end = role.warps[-1] + 1
+        last = groups[-1] if groups else None
+        shares = last is not None and (last[1][-1].kind == role.kind or role.warps[0] % WARPGROUP)
+        if last is not None and shares:
+            groups[-1] = (end, [*last[1], role])
+        else:
+            groups.append((end, [role]))
+    return groups
+
+
+def _write_host(source: Source, spec: Spec) -> None:
+    tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
+    values = "".join(f", {name}" for name in tensor_names(spec))
+    source.blank(2)
+    source.line("@cute.jit")
+    head = "q: cute.Tensor, k: cute.Tensor, v: cute.Tensor, out: cute.Tensor, lse: cute.Tensor"
+    sequences = sequences_of(spec)
+    with source.block(f"def forward({head}{tensors}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"):
+        source.docstring(
+            "Launch on `stream`, a CTA for each of `processors` multiprocessors at most.",
+            *sequences.about,
+        )
+        for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
+            rows = ", PLAN.tile_kv" if name in "kv" else ""
+            source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
+        source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
+        source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
+        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts))")
+        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
+        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1])"
+        source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
+        limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
+        source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")

@@ -1,0 +1,76 @@
+"""The `PLAN` literal: every number of the schedule that the kernel library needs."""
+
+from itertools import groupby
+
+from attnspec.backends.cute.emit.pipes import barrier_count
+from attnspec.backends.source import Source
+from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
+
+ELEMENTS = {"bf16": "cutlass.BFloat16", "fp16": "cutlass.Float16"}
+BARRIER_BYTES = 8  # an mbarrier; the barriers follow the last buffer, and a few words follow them
+PROGRAMS = ("load", "attend")  # roles whose order of operations is the schedule's to say
+GROUP_ROWS = 64
+
+
+def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
+    """`PLAN = Plan(...)`, a line a fact or two."""
+    with source.block("PLAN = Plan("):
+        source.line(f"element={ELEMENTS[dtype]},")
+        for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
+            source.line(" ".join(f"{name}={value}," for name, value in facts))
+        _write_programs(source, schedule)
+    source.line(")")
+
+
+def plan_facts(schedule: Schedule) -> dict[str, object]:
+    """The plain numbers of the plan, in the order of `Plan`'s fields."""
+    flow, choices = schedule.dataflow, schedule.choices
+    place, count = schedule.placement, barrier_count(schedule)
+    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    groups = flow.tile_q // GROUP_ROWS
+    staged = next((item for item in schedule.placements if item.buffer == "staged"), None)
+    return {
+        "tile_q": flow.tile_q,
+        "tile_kv": flow.tile_kv,
+        "query_tiles": flow.query_tiles,
+        "head_dim": schedule.head_dim,
+        "head_dim_v": schedule.head_dim_v,
+        "threads": schedule.threads,
+        "working_threads": 32 * sum(len(role.warps) for role in schedule.roles if role.program),
+        "warpgroups": groups,
+        "takes_turns": choices.takes_turns,
+        "barriers": count,
+        "q_offset": place("q").offset,
+        "q_stride": place("q").size,
+        "kv_offset": place("kv").offset,
+        "kv_stride": place("kv").size,
+        "kv_depth": place("kv").depth,
+        "o_offset": place("o_out").offset,
+        "o_stride": place("o_out").size,
+        "o_depth": place("o_out").depth,
+        "staged_offset": staged.offset if staged else 0,
+        "staged_stride": staged.size // groups if staged else 0,
+        "barriers_offset": barriers,
+        "starts_offset": barriers + BARRIER_BYTES * count,
+        "shared_bytes": schedule.shared_bytes,
+        "emulated_share": choices.emulated_share,
+        "exponential_degree": choices.exponential_degree,
+        "longest_first": choices.longest_first,
+        "l2_bytes": choices.l2_bytes,
+    }
+
+
+def _write_programs(source: Source, schedule: Schedule) -> None:
+    with source.block("programs={"):
+        for role in schedule.roles:
+            if role.kind in PROGRAMS:
+                with source.block(f"{role.kind!r}: ("):
+                    for step in role.program:
+                        source.line(_step(schedule, step))
+                source.line("),")
+    source.line("},")
+
+
+def _step(schedule: Schedule, step: ProgramStep) -> str:
+    operation = schedule.dataflow.operation(step.operation)
+    return f"Step({operation.kind!r}, {operation.query_tile}, {step.stage}),"

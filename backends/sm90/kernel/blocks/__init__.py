@@ -1,0 +1,1 @@
+"""What roles are made of."""

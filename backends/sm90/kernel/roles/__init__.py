@@ -1,0 +1,1 @@
+"""Roles of the forward, a file each."""

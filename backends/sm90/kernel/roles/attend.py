@@ -1,0 +1,63 @@
+"""The role that does it all but for moving memory: warpgroups that multiply, exponentiate and finish 64 rows each."""
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, visit
+from attnspec.backends.sm90.kernel.blocks import output, softmax_step
+from attnspec.backends.sm90.kernel.blocks.held import clear, find_place, hold, own_rows, rows_of
+from attnspec.backends.sm90.kernel.blocks.registers import values
+from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
+from attnspec.backends.sm90.kernel.plan import Plan
+from cutlass import Int32
+
+
+@cute.jit
+def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+    """Waits: q, k, v full; the output slot empty. Signals: q, k, v read; output full.
+
+    The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
+    its last trip stage 1 alone. O, P, and a row's maximum and sum stay in registers from trip to trip.
+    """
+    keys, hidden, row_values = mods.keys, mods.hidden, mods.row
+    place = find_place(plan)
+    held = hold(plan)
+    give_turn(plan, place, True)
+    tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    while (tile & NUMBER) < work.count:
+        at = locate(plan, work, tile)
+        run = visit(plan, at, keys(at))
+        trips = run.trips
+        clear(held, mods)
+        q = own_rows(place, at)
+        rows = (row_values(q[0], at), row_values(q[1], at))
+        masked = hidden(at)
+        trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows)
+        if trips > 0:
+            start = Now(steps, visited, full)
+            once(plan, pipes, 0, start, before)
+            # Two whole trips, not one with a mask inside a branch: where paths meet, every score wants a second register.
+            run_trip(trips_of, (0,), Now(steps, visited, full), key_tile(run, Int32(0)), True)
+            for step in cutlass.range(1, trips, unroll=1):
+                now = Now(steps + step, visited, full)
+                key = key_tile(run, step)
+                if meets(plan, at, masked, at.kv_first + key * plan.tile_kv):
+                    run_trip(trips_of, (0, 1), now, key, True)
+                else:
+                    run_trip(trips_of, (0, 1), now, key, False)
+            once(plan, pipes, 0, start, after)
+            run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False)
+            once(plan, pipes, 1, start, after)
+        steps += trips
+        end = Now(steps, visited, full)
+        scales, lses = output.finished_rows(mods, at, *rows_of(held))
+        before(pipes, "finish", None, end)
+        o = softmax_step.scaled_rows(values(held.o), scales)
+        output.write_shared(plan, tiles, o, place.first_row, place.lane)
+        after(pipes, "finish", None, end)
+        output.write_lse(tiles, at, place.rows, (lses[0], lses[1]), place.lane)
+        visited += 1
+        full += Int32(trips > 0)
+        tile = following(plan, tiles, mods, work, tile)
+    give_turn(plan, place, False)

@@ -1,0 +1,154 @@
+"""The forward graph of a chip whose tensor core leaves its results in registers of the warps that started it (Hopper, wgmma).
+
+A query tile belongs to two or three warpgroups of 64 rows, each with its own scores, probabilities and output in registers, which
+share one stream of key tiles. The tensor core works beside the warps: what it makes of a step is waited for by an operation
+of its own, `await_s` and `await_o`, and only then are the keys and values it read free.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.staging import stage
+from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
+
+from attnspec.language.expr import Name
+from attnspec.language.spec import Spec
+
+GROUP_ROWS = 64  # rows of one warpgroup's product (PTX ISA, wgmma: M)
+SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
+ELEMENT_BYTES = 2
+F32 = 4
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """warpgroups: of a query tile, 64 rows each; keys: of a step."""
+
+    warpgroups: int
+    keys: int
+
+
+# By the wider of the head dimensions: the largest tiles whose scores, probabilities and output fit a thread's registers, of which
+# there are 160 with three warpgroups and 240 with two (FA3, tile sizes), and whose stream fits shared memory.
+SHAPES = ((64, TileShape(3, 128)), (128, TileShape(2, 128)), (192, TileShape(2, 96)), (256, TileShape(2, 64)))
+
+
+def tile_shape(spec: Spec) -> TileShape:
+    """Rows and keys of a tile."""
+    width = max(spec.head_dim, spec.head_dim_v)
+    return next((shape for most, shape in SHAPES if width <= most), SHAPES[-1][1])
+
+
+def draw_forward_in_registers(analysed: Analysed) -> Dataflow:
+    """The forward graph of a variant. What the variant lacks is not in it: a score that is q k as it stands, a row maximum where
+    the score is bounded."""
+    shape = tile_shape(analysed.spec)
+    return Dataflow(
+        direction="forward",
+        tile_q=shape.warpgroups * GROUP_ROWS,
+        tile_kv=shape.keys,
+        query_tiles=1,
+        operations=_operations(analysed),
+        buffers=_buffers(analysed),
+        values=_values(analysed),
+    )
+
+
+def _padded(length: int) -> int:
+    return -(-length // SWIZZLE_ELEMENTS) * SWIZZLE_ELEMENTS
+
+
+def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
+    """Bytes of so many rows of queries or keys, and of values or outputs, in shared memory."""
+    spec = analysed.spec
+    return rows * _padded(spec.head_dim) * ELEMENT_BYTES, rows * _padded(spec.head_dim_v) * ELEMENT_BYTES
+
+
+def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+    shape = tile_shape(analysed.spec)
+    rows = shape.warpgroups * GROUP_ROWS
+    query_bytes, output_bytes = _tile_bytes(analysed, rows)
+    staged = stage(analysed.spec).bytes(rows, shape.keys)
+    return (
+        Buffer("q", "shared", query_bytes),
+        Buffer("kv", "shared", max(_tile_bytes(analysed, shape.keys))),
+        Buffer("o_out", "shared", output_bytes),
+        *((Buffer("staged", "shared", staged),) if staged else ()),
+        # A thread has an eighth of the keys of four rows' scores: two rows, a pair of keys in eight.
+        Buffer("scores", "register", F32 * shape.keys // 2),
+        Buffer("p", "register", ELEMENT_BYTES * shape.keys // 2),
+        Buffer("o", "register", F32 * -(-analysed.spec.head_dim_v // 8) * 4),
+        Buffer("row", "register", 2 * 2 * F32),
+    )
+
+
+def _chain(analysed: Analysed) -> list[Operation]:
+    """What happens to a tile of scores before its row maximum, in order."""
+    spec = analysed.spec
+    chain = [Operation("await_s", "threads", "step")]
+    if spec.score != Name("score", "float"):
+        chain.append(Operation("score", "threads", "step", note="score of the file"))
+    note = "keys past the length" if spec.mask is None else "mask of the file, and keys past the length"
+    chain.append(Operation("mask", "threads", "step", note=note))
+    return chain
+
+
+def _operations(analysed: Analysed) -> tuple[Operation, ...]:
+    has_maximum = analysed.bounds.needs_row_max
+    return (
+        Operation("load_q", "tma", "tile"),
+        Operation("load_k", "tma", "step"),
+        Operation("load_v", "tma", "step"),
+        Operation("mma_qk", "tensor", "step"),
+        *_chain(analysed),
+        *(Operation(kind, "threads", "step") for kind in (("row_max",) if has_maximum else ())),
+        *(Operation(kind, "threads", "step") for kind in ("exp", "row_sum")),
+        *(Operation(kind, "threads", "step") for kind in (("rescale",) if has_maximum else ())),
+        Operation("convert", "threads", "step"),
+        Operation("mma_pv", "tensor", "step"),
+        Operation("await_o", "threads", "step"),
+        Operation("finish", "threads", "tile"),
+        Operation("store_o", "tma", "tile"),
+    )
+
+
+def _values(analysed: Analysed) -> tuple[Value, ...]:
+    chain = _chain(analysed)
+    key_bytes, value_bytes = _tile_bytes(analysed, tile_shape(analysed.spec).keys)
+    has_staged = bool(stage(analysed.spec).values)
+    return (
+        *(Value("load_q", reader, "q", name="q") for reader in ("mma_qk", "await_s")),
+        *(Value("load_k", reader, "kv", name="k", part=(0, key_bytes)) for reader in ("mma_qk", "await_s")),
+        *(Value("load_v", reader, "kv", name="v", part=(0, value_bytes)) for reader in ("mma_pv", "await_o")),
+        Value("mma_qk", "await_s", "scores"),
+        *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
+        *(Value("await_s", reader.name, "staged", name="staged") for reader in chain[1:] if has_staged),
+        Value(chain[-1].name, "exp", "scores"),
+        Value("exp", "row_sum", "scores"),
+        Value("exp", "convert", "scores"),
+        *(Value("mma_qk", last, "scores") for last in ("row_sum", "convert")),  # the registers stay taken until then
+        Value("row_sum", "row_sum", "row", distance=1),
+        Value("row_sum", "finish", "row"),
+        Value("convert", "mma_pv", "p"),
+        Value("mma_pv", "await_o", "o"),
+        Value("await_o", "finish", "o"),
+        *(_maximum_values(chain[-1].name) if analysed.bounds.needs_row_max else _bounded_values()),
+        Value("finish", "store_o", "o_out", name="out"),
+    )
+
+
+def _maximum_values(masked: str) -> list[Value]:
+    """The running maximum, and the rescaling of O that it asks for."""
+    return [
+        Value(masked, "row_max", "scores"),
+        *(Value("row_max", reader, "row") for reader in ("exp", "row_sum", "rescale", "finish")),
+        Value("row_max", "row_max", "row", distance=1),
+        Value("await_o", "rescale", "o", distance=1),
+        Value("rescale", "mma_pv", "o"),
+    ]
+
+
+def _bounded_values() -> list[Value]:
+    """O is summed up as it stands."""
+    return [Value("await_o", "mma_pv", "o", distance=1)]
