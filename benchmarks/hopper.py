@@ -1,8 +1,8 @@
 """The forward on a Hopper GPU: right for every variant, and how fast beside its peers.
 
 `python -m benchmarks.hopper check [VARIANT ...]` runs variants against the float64 oracle; `time [CASE ...]` prints TFLOP/s of
-one process's runs on the same inputs. Needs such a GPU, torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not installed
-are left out.
+one process's runs on the same inputs. Needs such a GPU, torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not
+installed are left out.
 """
 
 import argparse

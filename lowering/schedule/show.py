@@ -78,7 +78,10 @@ def show_registers(schedule: Schedule) -> str:
 
 def show_choices(schedule: Schedule) -> str:
     """What was decided beside roles and places."""
-    rows = [(name, str(value)) for name, value in asdict(schedule.choices).items()]
+    found = asdict(schedule.choices)
+    if not found["takes_turns"]:  # only warpgroups that multiply have turns
+        del found["takes_turns"]
+    rows = [(name, str(value)) for name, value in found.items()]
     return _table("choices", ("choice", "value"), rows)
 
 
