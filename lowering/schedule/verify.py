@@ -3,6 +3,7 @@
 Three proofs of order complete one another. The steady loop is a marked graph: live iff no circle lacks a token, whatever the
 number of steps. The boundaries of tiles are unrolled: every pair of tiles of 0 to 3 steps, also with an empty one between,
 so that every path that a boundary may cut is looked at. Long tiles are unrolled once, past every ring's depth.
+Of a pair of CTAs, both are looked at together, as one block (`pair`).
 """
 
 from dataclasses import fields
@@ -13,6 +14,7 @@ from attnspec.lowering.schedule.check_places import check_places
 from attnspec.lowering.schedule.check_programs import check_programs
 from attnspec.lowering.schedule.event_graph import Circle, check_live, critical_circle, steady_edges
 from attnspec.lowering.schedule.limits import Limits
+from attnspec.lowering.schedule.pair import both, prices_of_both
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft, Proof, Schedule
@@ -31,9 +33,10 @@ def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
     trips = (*trips, longest, 1)
     check_channels(draft, trips)
     check_places(draft, limits)
-    assumptions = check_order(draft, trips)
+    whole = both(draft)
+    assumptions = check_order(whole, trips)
+    check_live(steady_edges(whole, prices_of_both(draft, prices)))
     edges = steady_edges(draft, prices)
-    check_live(edges)
     circle = critical_circle(edges)
     interval = circle.cycles / circle.tokens if circle.tokens else 0.0
     proof = Proof(draft, prices, interval, _from_first(draft, circle), assumptions)

@@ -46,14 +46,16 @@ def box(
     count: int,
     rows: int | None = None,
     any_column: bool = False,
+    step: int | None = None,
 ) -> Box:
     """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor.
 
-    any_column: boxes are found by their first column too, not by the number of their column block.
+    any_column: boxes are found by their first column too, not by the number of their column block. step: bytes from one to the next
+    in shared memory, where that is more than those of a box.
     """
     layout, shape = box_layout(plan, rows), box_shape(plan, rows)
     first = cute.recast_ptr(shared + offset, dtype=plan.element)
-    stride = shape[0] * shape[1]
+    stride = shape[0] * shape[1] if step is None else step // 2
     outer = cute.append(layout.outer, cute.make_layout(count, stride=stride))
     boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
     parts = by_first_row(cute.local_tile(source, shape, (None, None, None, None)), source, any_column)

@@ -50,8 +50,11 @@ PACKED = Sequences(
     facts="starts_q, starts_kv",
     view="packed.view({})",
 )
-# Boxes of keys and values where a pair of CTAs shares them: bytes, rows, and how they are found.
-PAIR_BOXES = {"k": ("key_box_bytes", ", PLAN.key_rows"), "v": ("value_box_bytes", ", PLAN.tile_kv, any_column=True")}
+# Boxes of keys and values where a pair of CTAs shares them: how many bytes they lie apart, rows, and how they are found.
+PAIR_BOXES = {
+    "k": ("key_box_bytes", ", PLAN.key_rows"),
+    "v": ("kv_stride", ", PLAN.tile_kv, any_column=True, step=PLAN.kv_stride"),
+}
 WARPGROUP = 4  # warps that share one setmaxnreg
 STAND_BY = "stand_by"
 IDLE = "idle"

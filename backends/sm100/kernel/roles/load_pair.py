@@ -51,7 +51,8 @@ def _fetch(
         place = (sequence.row_shift + row, 0, at.h, sequence.row_axis)
         _copy(plan, tiles.q, pipes, step, place, now, (plan.head_dim, 1), plan.q_stride // plan.box_bytes)
     elif step.operation == "load_k":
-        place = (sequence.key_shift + first + work.rank * plan.key_rows, 0, at.hkv, sequence.key_axis)
+        row = cutlass.min(first + work.rank * plan.key_rows, sequence.keys - 1)  # what stands for keys beyond the last is hidden
+        place = (sequence.key_shift + row, 0, at.hkv, sequence.key_axis)
         _copy(plan, tiles.k, pipes, step, place, now, (plan.head_dim, 1), plan.kv_stride // plan.key_box_bytes)
     else:
         place = (sequence.key_shift + first, value_column(plan, work), at.hkv, sequence.key_axis)
@@ -77,7 +78,7 @@ def _values(
     now: Now,
 ):
     """Values; where a tile is done a second time, without what is not finite (see `unseen`)."""
-    columns, boxes = (plan.value_columns, plan.box_columns), plan.kv_stride // plan.value_box_bytes
+    columns = (plan.value_columns, plan.box_columns)
     if cutlass.const_expr(mods.hides):
         if tile < 0:
             pipe = producing(pipes, step.operation, step.lane)
@@ -87,9 +88,9 @@ def _values(
             with cute.arch.elect_one():
                 pair.arrive(barrier(pipes, pipe, pipe.full, step.lane, now))
         else:
-            _copy(plan, tiles.v, pipes, step, place, now, columns, boxes)
+            _copy(plan, tiles.v, pipes, step, place, now, columns, 1)
     else:
-        _copy(plan, tiles.v, pipes, step, place, now, columns, boxes)
+        _copy(plan, tiles.v, pipes, step, place, now, columns, 1)
 
 
 def _copy(
