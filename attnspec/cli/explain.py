@@ -1,5 +1,6 @@
 """attnc explain: what the compiler found out about a variant, and what it made of that."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -23,6 +24,8 @@ LENGTH = 8192
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--target", type=click.Choice(GPU_TARGETS), default="sm100", show_default=True, help="Whose kernels.")
 @constants_option
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with pictures there, and print nothing else.")
+@click.option("--png", type=click.Path(path_type=Path), help="Write a picture there: the mask, the warps over a few steps.")
 @json_option
 def command(
     file: str,
@@ -30,6 +33,8 @@ def command(
     sizes: dict[str, int],
     target: str,
     constants: tuple[tuple[str, Any], ...],
+    html: Path | None,
+    png: Path | None,
     as_json: bool,
 ) -> int:
     """Explain FILE: tiles visited out of all, derivatives, bounds, reads; roles, pipelines, memory, costs of its kernel."""
@@ -42,6 +47,10 @@ def command(
     spec = read_spec(file, constants)
     shape = call_shape(spec, sizes, 1, length or LENGTH)
     analysed = stages.analyse(spec)
+    if html is not None or png is not None:
+        from attnspec.cli.pictures import write_pictures
+
+        return write_pictures(analysed, shape, target, html, png, as_json)
     schedule, backward = (schedule_or_reason(analysed, target, direction) for direction in ("forward", "backward"))
     flow = stages.draw(analysed)
     counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
