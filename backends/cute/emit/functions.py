@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from attnspec.backends.cute.emit.dialect import dialect_of
-from attnspec.backends.cute.emit.mask import solved_for, write_mask
+from attnspec.backends.cute.emit.mask import gathered, solved_for, write_mask
 from attnspec.backends.cute.emit.rows import hoist
 from attnspec.backends.expression import write_values
 from attnspec.backends.source import Source
@@ -16,6 +16,7 @@ from attnspec.language.spec import Spec
 
 LOG2_E = math.log2(math.e)
 SCORE = Name("score", "float")
+MOST_GATHERED = 4  # conditions of a key beside a row of scores in registers
 
 
 def is_folded(spec: Spec) -> bool:
@@ -28,9 +29,11 @@ def reads_memory(exprs: Sequence[Expr]) -> bool:
     return any(isinstance(at, Read) and staged_number(at) is None for expr in exprs for at in nodes(expr))
 
 
-def divides(mask: Expr) -> bool:
-    """Whether a mask divides for each key, by what is no power of two: so many instructions a key that a row of scores kept in
-    registers beside them spills."""
+def is_long(mask: Expr) -> bool:
+    """Whether a mask takes so many instructions a key that a row of scores kept in registers beside them spills: it divides for
+    each key, by what is no power of two, or has many conditions that are no words in closed form."""
+    if len(gathered(mask)) > MOST_GATHERED:
+        return True
     divisions = (at for at in nodes(mask) if isinstance(at, Binary) and at.op in ("//", "%") and "kv" in names(at))
     return any(not (isinstance(at.right, Number) and _is_power_of_two(int(at.right.value))) for at in divisions)
 
@@ -61,7 +64,7 @@ def write_functions(source: Source, analysed: Analysed) -> None:
         write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     score_reads = has_score and reads_memory(rest[:1])
-    mask_reads = spec.mask is not None and (reads_memory(rest[-1:]) or divides(rest[-1]))
+    mask_reads = spec.mask is not None and (reads_memory(rest[-1:]) or is_long(rest[-1]))
     _write_mods(source, analysed, score_reads, mask_reads, staging)
 
 
@@ -79,17 +82,14 @@ def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_read
     factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E
     source.blank(2)
     with source.block("MODS = Mods("):
-        source.line("keys=seen_keys,")
-        source.line("hidden=hidden_keys,")
-        source.line("row=row_values,")
+        source.line("keys=seen_keys, hidden=hidden_keys, row=row_values,")
         source.line(f"score={'new_score' if spec.score != SCORE else None},")
         source.line(f"mask={'visible_keys' if spec.mask is not None else None},")
         source.line(f"sink={'sink_score' if spec.sink is not None else None},")
         source.line(f"scale={None if folded else 'softmax_scale'},")
         source.line(f"to_log2={factor!r},")
         source.line(f"midpoint={None if bounds.needs_row_max else (bounds.low + bounds.high) / 2},")
-        source.line(f"score_reads={score_reads},")
-        source.line(f"mask_reads={mask_reads},")
+        source.line(f"score_reads={score_reads}, mask_reads={mask_reads},")
         if staging.values:
             with source.block("stages=("):
                 for number, value in enumerate(staging.values):

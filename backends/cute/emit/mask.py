@@ -82,6 +82,20 @@ def write_query_mask(source: Source, spec: Spec, mask: Expr) -> None:
         source.line(f"return {_Words(source, spec, 'q').word(mask)}")
 
 
+def gathered(mask: Expr, axis: str = "kv") -> frozenset[Expr]:
+    """Conditions of a solved mask that are evaluated for every key, since no word in closed form has them."""
+    match mask:
+        case Logic(left=left, right=right) if axis in names(mask):
+            return gathered(left, axis) | gathered(right, axis)
+        case Unary(op="not", operand=operand) if axis in names(mask):
+            return gathered(operand, axis)
+    return frozenset() if axis not in names(mask) or _is_word(mask, axis) else frozenset([mask])
+
+
+def _is_word(at: Expr, axis: str) -> bool:
+    return isinstance(at, Compare) and at.left == Name(axis, "int") and axis not in names(at.right) and at.op in WORDS
+
+
 class _Words:
     """Writes a line for each atom of a mask, once, and spells the whole as word operations on their names."""
 
@@ -107,7 +121,7 @@ class _Words:
         axis = self.axis
         if axis not in names(at):
             return f"all_keys({self._value(at)})"
-        if isinstance(at, Compare) and at.left == Name(axis, "int") and axis not in names(at.right) and at.op in WORDS:
+        if isinstance(at, Compare) and _is_word(at, axis):
             return WORDS[at.op].format(self._value(at.right))
         with self.source.block(f"def is_in_{name}({axis}{self.near}):"):
             self.source.line(f"return {self._value(at)}")

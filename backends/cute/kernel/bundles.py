@@ -24,6 +24,7 @@ class Tiles:
     stats: pointer to f32 [query tile][2][row], a row's factor or sum and its maximum.
     starts: pointer to words: the start of tensor memory and that of shared memory in 16-byte units, which each role reads for
     itself, since held from the kernel's beginning they spill; then the number of the first doubtful work tile (see `unseen`).
+    q_few, o_few: q and o in boxes of a few rows, for work tiles of several heads; None where there are none.
     """
 
     q: Box
@@ -35,6 +36,8 @@ class Tiles:
     shared: Any
     stats: Any
     starts: Any
+    q_few: Any = None
+    o_few: Any = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from attnspec.backends.cute.kernel.cut import Rows, blocks, times
 from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes, again
 
 
@@ -21,18 +22,18 @@ def sequences(rows: Any, keys: Any, q_first: Any, kv_first: Any) -> Sequences:
     return Sequences(Facts(rows, keys, q_first, kv_first), _blocks, _lanes, _find, _again)
 
 
-def _blocks(rows: int, facts: Facts, batch: Any) -> Any:
-    return (facts.rows + (rows - 1)) // rows
+def _blocks(rows: int | Rows, facts: Facts, batch: Any) -> Any:
+    return blocks(facts.rows, rows)
 
 
 def _lanes(sizes: Sizes) -> Any:
     return sizes.batch
 
 
-def _find(rows: int, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
+def _find(rows: int | Rows, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
     return Sequence(
         sizes, lane, facts.rows, facts.keys, facts.q_first, facts.kv_first, 0, lane, 0, lane, 0, lane, 0, lane
-    ), block * rows
+    ), times(block, rows)
 
 
 def _again(facts: Facts) -> Facts:

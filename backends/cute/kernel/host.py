@@ -1,9 +1,11 @@
 """Host side of a kernel: TMA descriptors and the launch grid."""
 
+from collections.abc import Callable
 from typing import Any
 
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Box
+from attnspec.backends.cute.kernel.cut import FEW
 from attnspec.backends.cute.kernel.plan import Widths
 from cutlass.cute.nvgpu import cpasync, tcgen05
 
@@ -31,10 +33,15 @@ def load_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None) -> tup
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
 
 
-def store_atom(plan: Widths, tensor: cute.Tensor) -> tuple[Any, Any]:
+def store_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
     """TMA descriptor that stores boxes; rows beyond the length are dropped."""
     op = cpasync.CopyBulkTensorTileS2GOp()
-    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan), box_shape(plan, None))
+    return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
+
+
+def row_atoms(plan: Widths, tensor: cute.Tensor, atom: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any, Any, Any]:
+    """Descriptors of q or out with their coordinates: in boxes of a query tile's rows, and in boxes of a few."""
+    return *atom(plan, tensor), *atom(plan, tensor, FEW)
 
 
 def box(

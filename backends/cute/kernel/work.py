@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.cut import Cut, chunks, heads_of, own_row, parts_of, rows_of
 from attnspec.backends.cute.kernel.plan import Widths
 from cutlass import Float32, Int32, Int64, Uint32
 
@@ -75,7 +76,8 @@ class Sequence:
 class Work:
     """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name.
 
-    together: heads whose tiles are mixed, the longest of all of them first. rank: of this CTA among those that share a work tile.
+    together: heads (or chunks of a group's heads) whose tiles are mixed, the longest of all of them first. cut: None where all
+    rows of a work tile are of one head, and it visits all their keys. rank: of this CTA among those that share a work tile.
     """
 
     sizes: Sizes
@@ -85,6 +87,7 @@ class Work:
     together: Any
     tensors: Any = None
     sequences: Any = None
+    cut: Cut | None = None
     rank: Any = 0
 
 
@@ -93,7 +96,9 @@ class At:
     """Where a tile is. row: its first row, existing or not, counted from the sequence's first at hand.
 
     q_first, q_last: global positions of its first and last row that exist (inclusive); kv_first, kv_end: of the keys at hand
-    [first, end).
+    [first, end). h: its first head. part: which of the work tiles of these rows.
+    Of a thread's own row: h is its head; place: the row, from the tile's first; end: of the rows that exist, 0 where the head
+    is not there.
     """
 
     sequence: Sequence
@@ -103,6 +108,10 @@ class At:
     row: Any
     q_first: Any
     q_last: Any
+    part: Any = 0
+    parts: Any = 1
+    place: Any = None
+    end: Any = None
 
     @property
     def sizes(self) -> Sizes:
@@ -127,11 +136,15 @@ class At:
 
 @dataclass(frozen=True)
 class Steps:
-    """Key tiles that a work tile visits, as disjoint ascending runs: starts and lengths in tiles; trips is their sum."""
+    """Key tiles that a work tile visits, as disjoint ascending runs: starts and lengths in tiles.
+
+    trips: how many, from the one that is `first` on: all, where one work tile has them all.
+    """
 
     trips: Any
     starts: tuple[Any, ...]
     lengths: tuple[Any, ...]
+    first: Any = 0
 
 
 def own_copy(work: Work) -> Work:
@@ -140,7 +153,7 @@ def own_copy(work: Work) -> Work:
     Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
     """
     numbers = map(again, (work.first, work.stride, work.count, work.together))
-    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences, work.rank)
+    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences, work.cut, work.rank)
 
 
 def own_sizes(sizes: Sizes) -> Sizes:
@@ -154,21 +167,24 @@ def again(value: Any) -> Any:
     return ptx("mov.b32 {$w0}, {$r0};", kind(value), returns=[kind])
 
 
-def count(plan: Widths, sizes: Sizes, sequences: Sequences) -> Any:
+def count(plan: Widths, sizes: Sizes, sequences: Sequences, cut: Cut | None = None) -> Any:
     """Work tiles of a call."""
-    blocks = sequences.blocks(plan.work_rows, sequences.facts, sizes.batch)
-    return blocks * sizes.heads * sequences.lanes(sizes)
+    blocks = sequences.blocks(rows_of(plan, cut), sequences.facts, sizes.batch)
+    return blocks * _across(plan, cut, sizes) * sequences.lanes(sizes) * parts_of(cut)
 
 
-def _at(work: Work, sequence: Sequence, h: Any, row: Any, rows: int) -> At:
-    sizes = sequence.sizes
+def _across(plan: Widths, cut: Cut | None, sizes: Sizes) -> Any:
+    """Work tiles of all heads that one block of rows has."""
+    return sizes.kv_heads * chunks(plan, cut, sizes.heads // sizes.kv_heads)
+
+
+def _clip(sequence: Sequence, row: Any, rows: Any) -> tuple[Any, Any]:
+    """Global positions of the first and the last of so many rows that exist."""
     last = cutlass.min(row + (rows - 1), sequence.rows - 1)
-    hkv = h // (sizes.heads // sizes.kv_heads)
-    first, last = (sequence.q_first + place for place in (cutlass.min(row, last), last))
-    return At(sequence, work.tensors, h, hkv, row, first, last)
+    return sequence.q_first + cutlass.min(row, last), sequence.q_first + last
 
 
-def together(plan: Widths, sizes: Sizes, keys: Any) -> Any:
+def together(plan: Widths, sizes: Sizes, keys: Any, cut: Cut | None = None) -> Any:
     """Heads to work on at a time: as many as their keys and values fit into the plan's share of L2 (FA4, head swizzle).
 
     One head where tiles are alike: then nothing is gained by mixing them. keys: at hand, of one head.
@@ -177,7 +193,7 @@ def together(plan: Widths, sizes: Sizes, keys: Any) -> Any:
         return Int32(1)
     head_bytes = Int64(keys) * (2 * (plan.head_dim + plan.head_dim_v))
     fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
-    return cutlass.max(fit * (sizes.heads // sizes.kv_heads), Int32(1))
+    return cutlass.max(fit * chunks(plan, cut, sizes.heads // sizes.kv_heads), Int32(1))
 
 
 def locate(plan: Widths, work: Work, tile: Any) -> At:
@@ -185,17 +201,31 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
 
     Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
     """
-    tile = tile & NUMBER
-    sequences, rows = work.sequences, plan.work_rows
+    tile, part = tile & NUMBER, Int32(0)
+    sequences, cut = work.sequences, own_cut(work.cut)
+    rows = rows_of(plan, cut)
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     sizes, facts, together = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
-    across = sequences.blocks(rows, facts, sizes.batch)
-    group, rest = _divide(tile, together * across)
-    heads = cutlass.min(sizes.heads * sequences.lanes(sizes) - group * together, together)
-    turn, head = _divide(rest, heads)
-    lane, h = _divide(group * together + head, sizes.heads)
-    sequence, row = sequences.find(rows, sizes, facts, lane, across - 1 - turn)
-    return _at(work, sequence, h, row, rows)
+    if cut is not None:
+        tile, part = _divide(tile, cut.parts)
+    blocks = sequences.blocks(rows, facts, sizes.batch)
+    across = _across(plan, cut, sizes)
+    group, rest = _divide(tile, together * blocks)
+    units = cutlass.min(across * sequences.lanes(sizes) - group * together, together)
+    turn, unit = _divide(rest, units)
+    lane, unit = _divide(group * together + unit, across)
+    sequence, row = sequences.find(rows, sizes, facts, lane, blocks - 1 - turn)
+    group = sequence.sizes.heads // sequence.sizes.kv_heads
+    hkv, chunk = _divide(unit, chunks(plan, cut, group))
+    h = unit if cut is None or cut.row_bits is None else hkv * group + chunk * heads_of(plan, cut)
+    return At(sequence, work.tensors, h, hkv, row, *_clip(sequence, row, rows.count), part, parts_of(cut))
+
+
+def own_cut(cut: Cut | None) -> Cut | None:
+    """The cut, with what the call decides read anew."""
+    if cut is None:
+        return None
+    return Cut(cut.row_bits if cut.row_bits is None else again(cut.row_bits), again(cut.parts))
 
 
 @cute.jit
@@ -230,14 +260,21 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
     return quotient, value - quotient * by
 
 
-def query_tile(plan: Widths, work: Work, at: At, lane: Any) -> At:
-    """Place of one query tile of a work tile."""
-    return _at(work, at.sequence, at.h, at.row + tile_row(plan, work, lane), plan.tile_q)
+def query_tile(plan: Widths, work: Work, at: At, lane: Any, thread: Any = 0) -> At:
+    """Place of one query tile of a work tile, and in it of a thread's own row."""
+    sequence, cut = at.sequence, own_cut(work.cut)
+    own = own_row(plan, cut, number_of(plan, work, lane), thread)
+    row, h, end = at.row + own.first, at.h, sequence.rows
+    if cut is not None and cut.row_bits is not None:
+        last = (at.hkv + 1) * (at.sizes.heads // at.sizes.kv_heads) - 1
+        end = Int32(cutlass.select_(h + own.head <= last, end, Int32(0)))
+        h = cutlass.min(h + own.head, last)
+    return At(sequence, work.tensors, h, at.hkv, row, *_clip(sequence, row, own.span), at.part, at.parts, own.place, end)
 
 
-def tile_row(plan: Widths, work: Work, lane: Any) -> Any:
-    """First row of a query tile, from its work tile's: CTAs that share one take its query tiles in turn."""
-    return (lane if plan.ctas == 1 else lane * plan.ctas + work.rank) * plan.tile_q
+def number_of(plan: Widths, work: Work, lane: Any) -> Any:
+    """Number of a query tile in its work tile: CTAs that share one take its query tiles in turn."""
+    return lane if plan.ctas == 1 else lane * plan.ctas + work.rank
 
 
 def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
@@ -246,7 +283,11 @@ def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     Tiles are counted from the first key at hand.
     """
     first = at.kv_first
-    return runs(plan.tile_kv, at.sequence.keys, tuple((low - first, high - first) for low, high in ranges))
+    whole = runs(plan.tile_kv, at.sequence.keys, tuple((low - first, high - first) for low, high in ranges))
+    if isinstance(at.parts, int):
+        return whole
+    start, end = (_divide(whole.trips * part, at.parts)[0] for part in (at.part, at.part + 1))
+    return Steps(end - start, whole.starts, whole.lengths, start)
 
 
 def runs(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
@@ -284,6 +325,7 @@ def _ordered(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[tuple[Any, 
 
 def key_tile(steps: Steps, step: Any) -> Any:
     """Index of the key tile of a step."""
+    step = step + steps.first
     tile: Any = steps.starts[0] + step
     passed: Any = steps.lengths[0]
     for start, length in zip(steps.starts[1:], steps.lengths[1:], strict=True):

@@ -14,7 +14,7 @@ from attnspec.language.spec import Spec
 class Sequences:
     """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
 
-    view: of a tensor, for TMA. module: of the kernel library.
+    view: of a tensor, for TMA. module: of the kernel library. rows: of a sequence, on average.
     """
 
     module: str
@@ -24,6 +24,7 @@ class Sequences:
     lengths: str
     facts: str
     view: str
+    rows: str
 
 
 DENSE = Sequences(
@@ -37,6 +38,7 @@ DENSE = Sequences(
     lengths="len_q, len_kv",
     facts="q_first, kv_first",
     view="{}",
+    rows="q.shape[1]",
 )
 PACKED = Sequences(
     module="packed",
@@ -49,6 +51,7 @@ PACKED = Sequences(
     lengths="q.shape[1], k.shape[1]",
     facts="starts_q, starts_kv",
     view="packed.view({})",
+    rows="q.shape[1] // cutlass.max(starts_q.shape[0] - 1, 1)",
 )
 # Boxes of keys and values where a pair of CTAs shares them: how many bytes they lie apart, rows, and how they are found.
 PAIR_BOXES = {
@@ -65,10 +68,10 @@ def sequences_of(spec: Spec) -> Sequences:
     return PACKED if spec.is_varlen else DENSE
 
 
-def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
-    """`forward_kernel` and `forward`."""
-    _write_device(source, schedule, spec)
-    _write_host(source, schedule, spec)
+def write_kernel(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
+    """`forward_kernel` and `forward`. packs: whether the heads of a group may share work tiles."""
+    _write_device(source, schedule, spec, packs)
+    _write_host(source, schedule, spec, packs)
 
 
 def tensor_names(spec: Spec) -> list[str]:
@@ -87,20 +90,22 @@ def write_opening(source: Source, schedule: Schedule) -> int:
     return allocator
 
 
-def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
+def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
     atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    if packs:
+        atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         allocator = write_opening(source, schedule)
-        _write_bundles(source, schedule, spec)
+        _write_bundles(source, schedule, spec, packs)
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
-def _write_bundles(source: Source, schedule: Schedule, spec: Spec) -> None:
+def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
     is_pair = schedule.dataflow.ctas > 1
     with source.block("tiles = Tiles("):
         for name, offset, stride, depth in (
@@ -116,12 +121,16 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec) -> None:
             source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
         source.line("value=value, lse=lse, shared=shared.toint(),")
         source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32), starts=starts,")
+        for name, depth in (("q", "query_tiles"), ("o", "o_depth")) if packs else ():
+            count = f"PLAN.{depth} * PLAN.{name}_stride // (FEW * PLAN.row_bytes)"
+            source.line(f"{name}_few=host.box(PLAN, {name}_few_atom, {name}_few, shared, PLAN.{name}_offset, {count}, FEW),")
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
     place, rank = ("*pair.share(ctas)", ", rank=pair.rank()") if is_pair else ("cute.arch.block_idx()[0], ctas", "")
     own = f"Sizes(*sizes), {place}, tiles_in_all, heads_together, tensors"
-    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){rank})")
+    cut = ", Cut(row_bits, 1)" if packs else ""
+    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){cut}{rank})")
 
 
 def write_dispatch(source: Source, schedule: Schedule) -> None:
@@ -189,7 +198,7 @@ def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
     return groups
 
 
-def _write_host(source: Source, schedule: Schedule, spec: Spec) -> None:
+def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
     is_pair = schedule.dataflow.ctas > 1
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     values = "".join(f", {name}" for name in tensor_names(spec))
@@ -203,16 +212,24 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec) -> None:
             *sequences.about,
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
-            rows = (", PLAN.key_rows" if is_pair and name == "k" else ", PLAN.tile_kv") if name in "kv" else ""
-            source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
+            view, few = sequences.view.format(tensor), f"{name}_few_atom, {name}_few_source"
+            if packs and name in "qo":
+                source.line(f"{name}_atom, {name}_source, {few} = host.row_atoms(PLAN, {view}, host.{kind}_atom)")
+            else:
+                rows = (", PLAN.key_rows" if is_pair and name == "k" else ", PLAN.tile_kv") if name in "kv" else ""
+                source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {view}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
-        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts))")
+        if packs:
+            source.line(f"row_bits = choose_row_bits(PLAN, {sequences.rows}, q.shape[2] // k.shape[2])")
+        cut = ", Cut(row_bits, 1)" if packs else ""
+        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts){cut})")
         pairs = "pair.CTAS * cutlass.min(tiles_in_all, cutlass.max(processors // pair.CTAS, Int32(1)))"
         source.line(f"ctas = {pairs if is_pair else 'cutlass.min(tiles_in_all, processors)'}")
-        atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1])"
-        source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
+        atoms = ", ".join(f"{name}_atom, {name}_source" for name in ("q", "k", "v", "o", *(("q_few", "o_few") if packs else ())))
+        more = ", row_bits" if packs else ""
+        numbers = f"sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1]{cut}){more}"
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
+        source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         cluster = "cluster=[pair.CTAS, 1, 1], " if is_pair else ""
         source.line(f"launched.launch(grid=[ctas, 1, 1], {cluster}{limits})")

@@ -9,6 +9,7 @@ from attnspec.backends.sm100.emit.kernel import role_functions, sequences_of, wr
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.packing import packing
 from attnspec.lowering.schedule.schedule import Schedule
 
 SHARED = "attnspec.backends.cute.kernel"
@@ -21,13 +22,14 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_header(source, analysed.spec, schedule)
     body = Source()
     write_functions(body, analysed)
-    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module)
+    packs = packing(analysed).is_allowed and schedule.dataflow.ctas == 1
+    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, packs)
     source.blank()
     write_plan(source, schedule, analysed.spec.dtype)
     source.blank()
     write_pipes(source, schedule)
     write_functions(source, analysed)
-    write_kernel(source, schedule, analysed.spec)
+    write_kernel(source, schedule, analysed.spec, packs)
     return Module("forward", str(source), source.spans)
 
 
@@ -48,13 +50,15 @@ def write_block_imports(source: Source, functions: str) -> None:
         source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
+def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str, packs: bool) -> None:
     """What the module needs, and the roles it uses, no others."""
     write_compiler_imports(source, kind)
     write_block_imports(source, functions)
     if schedule.dataflow.ctas > 1:
         source.line(f"from {SHARED}.blocks import pair")
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
+    if packs:
+        source.line(f"from {SHARED}.cut import FEW, Cut, choose_row_bits")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.work import Sizes, Work, count, together")

@@ -36,16 +36,17 @@ def fetch(plan: Widths, mods: Mods, element: Any, thread: Any, is_partial: bool)
     return found
 
 
-def put(plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, thread: Any, lane: Any) -> "Staged":
-    """Values to shared memory, complete for all threads of the query tile when this returns."""
-    own, offset = Int32(address + thread * WORD_BYTES), 0
+def put(plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, own: tuple[Any, Any], lane: Any) -> "Staged":
+    """Values to shared memory, complete for all threads of the query tile when this returns. own: a thread, and its row."""
+    thread, row = own
+    own_word, offset = Int32(address + thread * WORD_BYTES), 0
     for stage, values in zip(mods.stages, fetched, strict=True):
         for index, value in enumerate(values):
-            ptx(f"st.shared.b32 [{{$r0}}+{offset + index * plan.tile_q * WORD_BYTES}], {{$r1}};", own, _kind(stage)(value))
+            ptx(f"st.shared.b32 [{{$r0}}+{offset + index * plan.tile_q * WORD_BYTES}], {{$r1}};", own_word, _kind(stage)(value))
         offset += _words(plan, stage) * WORD_BYTES
     if any(fetched):
         ptx(f"bar.sync {{$r0}}, {plan.tile_q};", Int32(lane) + FIRST_BARRIER)
-    return Staged(plan, mods.stages, Int32(address), own)
+    return Staged(plan, mods.stages, Int32(address), Int32(address + row * WORD_BYTES))
 
 
 def _kind(stage: Stage) -> Any:

@@ -35,7 +35,7 @@ def finish(
 ):
     """End of a query tile: O of every row normalised and put in shared memory, its log-sum-exp in global memory.
 
-    tile, whole: the work tile's number and place, at: the query tile's.
+    tile, whole: the work tile's number and place, at: the query tile's, and of the thread's own row.
     Waits: the row's sum; O complete, if the tile had steps (otherwise O = 0); the output slot empty. Signals: output full; the
     statistics read; O read.
     """
@@ -58,8 +58,8 @@ def finish(
         after(pipes, "finish", lane, end, once=True)
     else:
         write_zeros(plan, tiles, pipes, lane, end, thread)
-    sequence, row = at.sequence, at.row + thread
-    if row < sequence.rows:
+    sequence, row = at.sequence, at.row + at.place
+    if row < at.end:
         tiles.lse[sequence.lse_axis, at.h, sequence.lse_row + row] = lse
     after(pipes, "finish", lane, end)
 

@@ -107,7 +107,7 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
     """Add what is not finite to O, in tensor memory, of the rows that see it. whole: place of the work tile, at: of the row's."""
     keys = mods.keys
     run = visit(plan, whole, keys(whole))
-    q = cutlass.min(at.q_first + thread, at.q_last)
+    q = cutlass.min(at.q_first + at.place, at.q_last)
     row, values = mods.row(q, at), _first_value(tiles, at)
     for column in cutlass.range(0, plan.head_dim_v, PIECE, unroll=1):
         o = tensor_memory.load(address + column, PIECE)

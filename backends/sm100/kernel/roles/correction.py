@@ -35,7 +35,8 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
-            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, query_tile(plan, work, at, lane), trips > 0)
+            own = query_tile(plan, work, at, lane, thread)
+            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, own, trips > 0)
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)

@@ -1,12 +1,11 @@
 """The epilogue role: one warp that stores finished output tiles."""
 
-from typing import Any
-
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.bundles import Mods, Tiles
+from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
+from attnspec.backends.cute.kernel.cut import FEW, rows_of
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, locate, tile_row, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, locate, query_tile, visit
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
 
@@ -21,7 +20,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         now = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
             before(pipes, "store_o", lane, now)
-            _store(plan, tiles, pipes, at, tile_row(plan, work, lane), lane, now)
+            _store(plan, tiles, pipes, work, at, lane, now)
             after(pipes, "store_o", lane, now)
         trips = visit(plan, at, keys(at)).trips
         steps += trips
@@ -31,19 +30,30 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
 
 @cute.jit
-def _store(plan: Plan, tiles: Tiles, pipes: Pipes, at: At, first: Int32, lane: cutlass.Constexpr, now: Now):
-    """The rows that exist; none, if the tile lies wholly beyond the sequence. first: the tile's first row, of the work tile's."""
-    if at.row + first < at.sequence.rows:
-        _store_boxes(plan, tiles, pipes, at, first, lane, now)
-
-
-def _store_boxes(plan: Plan, tiles: Tiles, pipes: Pipes, at: At, first_row: Any, lane: int, now: Now) -> None:
+def _store(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, at: At, lane: cutlass.Constexpr, now: Now):
+    """The rows that exist: in boxes of a few rows where a query tile has several heads."""
     pipe = find(pipes, "out", lane)
-    copy = lane if pipe.copies else slot(pipe, now)
-    first = copy * (plan.o_stride // plan.box_bytes)
-    sequence = at.sequence
-    row = sequence.row_shift + at.row + first_row
-    for column in range(-(-plan.head_dim_v // plan.box_columns)):
-        cute.copy(tiles.o.atom, tiles.o.boxes[None, first + column], tiles.o.source[None, row, column, at.h, sequence.row_axis])
+    first = (lane if pipe.copies else slot(pipe, now)) * (plan.o_stride // plan.box_bytes)
+    if cutlass.const_expr(tiles.o_few is None):
+        _store_boxes(plan, tiles.o, query_tile(plan, work, at, lane), (first, 1))
+    else:
+        if rows_of(plan, work.cut).count < plan.tile_q:
+            boxes = plan.tile_q // FEW
+            for number in cutlass.range(boxes, unroll=1):
+                own = query_tile(plan, work, at, lane, number * FEW)
+                _store_boxes(plan, tiles.o_few, own, (first * boxes + number, boxes))
+        else:
+            _store_boxes(plan, tiles.o, query_tile(plan, work, at, lane), (first, 1))
     cute.arch.cp_async_bulk_commit_group()
     cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+
+@cute.jit
+def _store_boxes(plan: Plan, box: Box, own: At, room: tuple):
+    """A box for each 64 columns, from a row of a query tile on; none, if that lies beyond the sequence."""
+    sequence, row = own.sequence, own.row + own.place
+    if row < own.end:
+        first, stride = room
+        for column in cutlass.range_constexpr(-(-plan.head_dim_v // plan.box_columns)):
+            target = box.source[None, sequence.row_shift + row, column, own.h, sequence.row_axis]
+            cute.copy(box.atom, box.boxes[None, first + column * stride], target)

@@ -14,6 +14,7 @@ from cutlass import Int32
 def finish(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: the row's sum; O complete; the output slot empty. Signals: output full; O read, so that the next tile may begin."""
     keys = mods.keys
+    thread = cute.arch.thread_idx()[0] % plan.tile_q
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
@@ -21,7 +22,8 @@ def finish(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         end = Now(steps, visited, full)
         for lane in cutlass.range_constexpr(plan.query_tiles):
-            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, query_tile(plan, work, at, lane), trips > 0)
+            own = query_tile(plan, work, at, lane, thread)
+            output.finish(plan, tiles, pipes, mods, lane, end, tile, at, own, trips > 0)
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)

@@ -41,8 +41,8 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         at = locate(plan, work, tile)
         run = visit(plan, at, keys(at))
         trips = run.trips
-        own = query_tile(plan, work, at, lane)
-        q = cutlass.min(own.q_first + thread, own.q_last)
+        own = query_tile(plan, work, at, lane, thread)
+        q = cutlass.min(own.q_first + own.place, own.q_last)
         row = row_values(q, own)
         masked = hidden(own)
         row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
@@ -88,7 +88,7 @@ def _step(
     fetched = staging.fetch(plan, mods, element, place.thread, is_partial)
     before(pipes, "load_s", lane, now)
     if mods.stages:
-        element = replace(element, staged=staging.put(plan, mods, fetched, place.staged, place.thread, lane))
+        element = replace(element, staged=staging.put(plan, mods, fetched, place.staged, (place.thread, element.at.place), lane))
     s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
     after(pipes, "load_s", lane, now)
     if mods.midpoint is None:
