@@ -9,15 +9,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnspec.api import Attention, build
     from attnspec.errors import ArgumentError, CacheError, TargetError
+    from attnspec.flex.attention import flex_attention
+    from attnspec.flex.from_flex import FlexVariant, from_flex
     from attnspec.language.diagnostics import SpecError
     from attnspec.language.spec import Spec
 
 __version__ = "0.1.0"
-__all__ = ["ArgumentError", "Attention", "CacheError", "Spec", "SpecError", "TargetError", "build"]
+__all__ = [
+    "ArgumentError",
+    "Attention",
+    "CacheError",
+    "FlexVariant",
+    "Spec",
+    "SpecError",
+    "TargetError",
+    "build",
+    "flex_attention",
+    "from_flex",
+]
 
 _HOMES = {
     "Attention": "attnspec.api",
     "build": "attnspec.api",
+    "FlexVariant": "attnspec.flex.from_flex",
+    "flex_attention": "attnspec.flex.attention",
+    "from_flex": "attnspec.flex.from_flex",
     "ArgumentError": "attnspec.errors",
     "CacheError": "attnspec.errors",
     "TargetError": "attnspec.errors",

@@ -1,0 +1,1 @@
+"""FlexAttention's Python functions as variants: traced, never run."""
