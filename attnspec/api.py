@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from attnspec import stages
 from attnspec.errors import ArgumentError
+from attnspec.language.show import show
 from attnspec.language.spec import Spec
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from attnspec.lowering.analysis.analysed import Analysed
     from attnspec.runtime.arguments import Lengths
+    from attnspec.runtime.checked import Checks
     from attnspec.runtime.kernel import Kernel
 
 TARGETS = ("sm100", "sm90", "reference")
@@ -47,13 +50,15 @@ class Attention:
     """A variant as a function of q, k, v and its declared tensors; differentiable.
 
     spec: the checked spec. target: as given to `build`, None if each call's device decides.
+    handle: all of it as one text, by which an operator in a graph that torch has traced, or loaded from a file, finds it.
     """
 
     def __init__(self, spec: Spec, target: str | None = None, on: str | None = None) -> None:
         self.spec = spec
         self.target = target
         self.on = on
-        self._kernels: dict[str, Kernel] = {}
+        self.handle = f"{target or 'any'} {on or 'device'}\n{show(spec)}"
+        self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:
         width = self.spec.head_dim if self.spec.head_dim == self.spec.head_dim_v else (self.spec.head_dim, self.spec.head_dim_v)
@@ -68,6 +73,18 @@ class Attention:
     def analysed(self) -> "Analysed":
         """What the analyses found."""
         return stages.analyse(self.spec)
+
+    @cached_property
+    def learned_flags(self) -> tuple[bool, ...]:
+        """By declaration, whether a tensor receives a gradient."""
+        return tuple(tensor.is_learned for tensor in self.spec.tensors)
+
+    @cached_property
+    def checks(self) -> "Checks":
+        """The checks of its calls."""
+        from attnspec.runtime.checked import Checks
+
+        return Checks(self.spec)
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -90,7 +107,7 @@ class Attention:
         q: "Tensor",
         k: "Tensor",
         v: "Tensor",
-        *,
+        *extra: Any,
         return_lse: bool = False,
         deterministic: bool = False,
         cu_seqlens_q: "Lengths | None" = None,
@@ -111,20 +128,29 @@ class Attention:
         every declared length a whole one.
         tensors: the declared ones, by keyword. ArgumentError for a call that does not fit the spec.
         """
-        from attnspec.runtime.arguments import Placing, check_call
-        from attnspec.runtime.call import Call
-        from attnspec.runtime.declared import check_declared
+        from attnspec.operators import attend
 
-        layout = check_call(self.spec, q, k, v, Placing(cu_seqlens_q, cu_seqlens_kv, q_offset, kv_offset, len_q, len_kv))
-        declared = check_declared(self.spec, tensors, layout, q.device)
-        out, lse = self._kernel_for(q)(Call(q, k, v, declared, layout, deterministic))
+        if extra:
+            raise ArgumentError(self._positional(len(extra)))
+        places = (cu_seqlens_q, cu_seqlens_kv, q_offset, kv_offset, len_q, len_kv)
+        out, lse = attend(self, q, k, v, tensors, places, deterministic)
         return (out, lse) if return_lse else out
 
-    def _kernel_for(self, q: "Tensor") -> "Kernel":
-        """The kernel for a call's device; TargetError where the device and the target do not go together."""
-        from attnspec.runtime.device import target_for
+    def _positional(self, count: int) -> str:
+        """What a person is told who gave declared tensors by place."""
+        names = ", ".join(f"{tensor.name}=..." for tensor in self.spec.tensors) or "none are declared"
+        more = f"{count} more positional argument{'s' * (count > 1)} than q, k and v"
+        return f"{more}: declared tensors are given by keyword ({names})"
 
-        target = target_for(q.device, self.target, self.on)
-        if target not in self._kernels:
-            self._kernels[target] = stages.kernel(self, target)
-        return self._kernels[target]
+    def is_reference_on(self, device: "torch.device") -> bool:
+        """Whether calls on a device run the reference; asks no GPU, so that graphs can be made for one without it."""
+        return self.on is None and device.type == "cpu"
+
+    def kernel_for(self, device: "torch.device") -> "Kernel":
+        """The kernel for a call's device; TargetError where the device and the target do not go together."""
+        found = self._kernels.get(device)
+        if found is None:
+            from attnspec.runtime.device import target_for
+
+            found = self._kernels[device] = stages.kernel(self, target_for(device, self.target, self.on))
+        return found

@@ -33,11 +33,7 @@ class Placing:
 
 def check_call(spec: Spec, q: Any, k: Any, v: Any, placing: Placing) -> Layout:
     """The layout of a call whose q, k and v are right."""
-    axes = ("total", "heads", "head_dim") if spec.is_varlen else ("batch", "length", "heads", "head_dim")
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        check_tensor(spec, name, array, len(axes), f"({', '.join(axes)})")
-    check_devices(q, k=k, v=v)
-    check_widths(spec, q, k, v)
+    check_kinds(spec, q, k, v)
     check_agree(q, k, v, spec.is_varlen)
     check_heads(spec, q.shape[-2], k.shape[-2])
     for name, array in (("q", q), ("k", k), ("v", v)):
@@ -45,6 +41,15 @@ def check_call(spec: Spec, q: Any, k: Any, v: Any, placing: Placing) -> Layout:
     layout = packed_layout(q, k, placing) if spec.is_varlen else dense_layout(q, k, placing)
     check_limits(layout)
     return layout
+
+
+def check_kinds(spec: Spec, q: Any, k: Any, v: Any) -> None:
+    """What is right or wrong whatever the lengths are."""
+    axes = ("total", "heads", "head_dim") if spec.is_varlen else ("batch", "length", "heads", "head_dim")
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        check_tensor(spec, name, array, len(axes), f"({', '.join(axes)})")
+    check_devices(q, k=k, v=v)
+    check_widths(spec, q, k, v)
 
 
 def check_tensor(spec: Spec, name: str, array: Any, rank: int, axes: str) -> None:
@@ -61,14 +66,9 @@ def check_tensor(spec: Spec, name: str, array: Any, rank: int, axes: str) -> Non
 
 
 def check_plain(name: str, array: Tensor) -> None:
-    """A tensor with memory of its own: no sparse one, and none that stands for others while torch transforms a function."""
+    """A dense tensor."""
     if array.layout != torch.strided:
         raise ArgumentError(f"{name}: a dense tensor is wanted, got layout {array.layout}")
-    try:
-        array.data_ptr()
-    except RuntimeError:
-        why = "torch.func transforms (vmap, jvp, grad) do not see into a variant; use autograd and batches"
-        raise ArgumentError(f"{name}: a tensor with memory of its own is wanted: {why}") from None
 
 
 def check_devices(q: Tensor, **others: Tensor) -> None:
@@ -134,18 +134,22 @@ def dense_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
 
 
 def packed_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
-    """Segments of packed sequences."""
+    """Segments of packed sequences; none where the starts lie on a GPU, since reading them would wait for it."""
     for name in ("q_offset", "kv_offset"):
         if check_int(name, getattr(placing, name)) != 0:
             raise ArgumentError(f"{name}: packed sequences start at position 0 each")
     for name in ("len_q", "len_kv"):
         if getattr(placing, name) is not None:
             raise ArgumentError(f"{name}: packed sequences have the lengths that cu_seqlens give")
-    starts_q = check_starts("cu_seqlens_q", placing.cu_seqlens_q, len(q), "q")
-    starts_kv = check_starts("cu_seqlens_kv", placing.cu_seqlens_kv, len(k), "k")
-    if len(starts_q) != len(starts_kv):
-        found = f"{len(starts_kv) - 1} sequences, but cu_seqlens_q has {len(starts_q) - 1}"
+    given_q = check_starts("cu_seqlens_q", placing.cu_seqlens_q)
+    given_kv = check_starts("cu_seqlens_kv", placing.cu_seqlens_kv)
+    if len(given_q) != len(given_kv):
+        found = f"{len(given_kv) - 1} sequences, but cu_seqlens_q has {len(given_q) - 1}"
         raise ArgumentError(f"cu_seqlens_kv: {found}")
+    if isinstance(given_q, Tensor) and isinstance(given_kv, Tensor) and given_q.is_cuda and given_kv.is_cuda:
+        return Layout(len(given_q) - 1, q.shape[1], k.shape[1], True, (), len(q), len(k))
+    starts_q = read_starts("cu_seqlens_q", given_q, len(q), "q")
+    starts_kv = read_starts("cu_seqlens_kv", given_kv, len(k), "k")
     segments = []
     for b, (rows, keys) in enumerate(zip(pairwise(starts_q), pairwise(starts_kv))):
         count_q, count_kv = rows[1] - rows[0], keys[1] - keys[0]
@@ -155,19 +159,24 @@ def packed_layout(q: Tensor, k: Tensor, placing: Placing) -> Layout:
     return Layout(len(segments), q.shape[1], k.shape[1], True, tuple(segments), longest_q, longest_kv)
 
 
-def check_starts(name: str, given: Lengths | None, total: int, array: str) -> list[int]:
-    """Starts of packed sequences: from 0, never falling, to the total."""
+def check_starts(name: str, given: Lengths | None) -> Tensor | list[int]:
+    """Starts of packed sequences, their values not yet looked at."""
     if given is None:
         raise ArgumentError(f"{name}: missing: a variant with `varlen` needs the start of every sequence, and the total")
-    if isinstance(given, Tensor):
-        if given.dtype not in (torch.int32, torch.int64) or given.dim() != 1:
-            raise ArgumentError(f"{name}: {given.dtype} of shape {tuple(given.shape)}, wanted int32 of shape (batch + 1,)")
-        if given.is_meta:
-            raise ArgumentError(f"{name}: on {given.device}, which holds no values")
-        given = given.tolist()
-    elif not isinstance(given, Iterable):
-        raise ArgumentError(f"{name}: an int32 tensor or a list of ints is wanted, got {type(given).__name__}")
-    starts = [check_int(name, start) for start in given]
+    if not isinstance(given, Tensor):
+        if not isinstance(given, Iterable):
+            raise ArgumentError(f"{name}: an int32 tensor or a list of ints is wanted, got {type(given).__name__}")
+        return [check_int(name, start) for start in given]
+    if given.dtype not in (torch.int32, torch.int64) or given.dim() != 1:
+        raise ArgumentError(f"{name}: {given.dtype} of shape {tuple(given.shape)}, wanted int32 of shape (batch + 1,)")
+    if given.is_meta:
+        raise ArgumentError(f"{name}: on {given.device}, which holds no values")
+    return given
+
+
+def read_starts(name: str, given: Tensor | list[int], total: int, array: str) -> list[int]:
+    """Their values: from 0, never falling, to the total."""
+    starts: list[int] = given.tolist() if isinstance(given, Tensor) else given
     if not starts or starts[0] != 0 or starts[-1] != total:
         ends = f"{starts[0]} to {starts[-1]}" if starts else "nothing"
         raise ArgumentError(f"{name}: goes from {ends}, wanted 0 to {total}, the length of {array}")

@@ -1,6 +1,6 @@
 """Checks of a call's declared tensors, the `input` and `learned` ones given by keyword."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from attnspec.backends.layout import Layout
 from attnspec.runtime.arguments import DTYPES, check_plain
 from attnspec.runtime.integers import check_integers, value_at, written
+from attnspec.runtime.tracing import is_transformed
 from torch import Tensor as TorchTensor
 
 from attnspec.errors import ArgumentError
@@ -19,18 +20,50 @@ WIDER = {torch.float32: (torch.bfloat16, torch.float16)}  # dtypes that convert 
 
 def check_declared(spec: Spec, given: Mapping[str, Any], layout: Layout, device: torch.device) -> tuple[TorchTensor, ...]:
     """A tensor a declaration, of the declared dtype and shape, in the order of the file."""
+    found = take_declared(spec, given, device)
+    check_arrays(spec, found, layout)
+    return found
+
+
+def take_declared(spec: Spec, given: Mapping[str, Any], device: torch.device) -> tuple[TorchTensor, ...]:
+    """What was given by keyword as a tensor a declaration, of its dtype. Nothing of what it does stops a compiler's trace."""
+    if len(given) != len(spec.tensors) or any(tensor.name not in given for tensor in spec.tensors):
+        refuse_names(spec, given)
+    return tuple([take_one(tensor, given[tensor.name], device) for tensor in spec.tensors])
+
+
+def refuse_names(spec: Spec, given: Mapping[str, Any]) -> None:
+    """ArgumentError for names too many or too few."""
     wanted = {tensor.name: tensor for tensor in spec.tensors}
     for name in given:
         if name not in wanted:
             raise ArgumentError(f"{name}: {spec.name} declares no such tensor{hint(name, list(wanted))}")
     missing = [name for name in wanted if name not in given]
-    if missing:
-        needs = ", ".join(f"{name}: {declaration(wanted[name])}" for name in missing)
-        raise ArgumentError(f"missing keyword argument{'s' * (len(missing) > 1)}: {needs} ({spec.name} declares it)")
+    needs = ", ".join(f"{name}: {declaration(wanted[name])}" for name in missing)
+    raise ArgumentError(f"missing keyword argument{'s' * (len(missing) > 1)}: {needs} ({spec.name} declares it)")
+
+
+def check_arrays(spec: Spec, arrays: Sequence[TorchTensor], layout: Layout) -> None:
+    """Shapes and strides at a call's sizes, and what can be looked at of the values."""
     sizes = sizes_of(layout)
-    found = tuple(check_one(tensor, given[name], sizes, device) for name, tensor in wanted.items())
-    check_overflow(spec, layout, sizes, dict(zip(wanted, found)))
-    return found
+    for tensor, array in zip(spec.tensors, arrays, strict=True):
+        check_shape(tensor, array, sizes)
+        if array.dim() and array.shape[-1] > 1 and array.stride(-1) != 1:
+            rule = "the last axis must have stride 1; call .contiguous()"
+            raise ArgumentError(f"{tensor.name}: stride {array.stride(-1)} in the last axis: {rule}")
+    check_values(spec, arrays, layout)
+
+
+def check_values(spec: Spec, arrays: Sequence[TorchTensor], layout: Layout) -> None:
+    """What rests on values: declared order, and that no int leaves 32 bits. On a GPU values are trusted: looking would wait."""
+    for tensor, array in zip(spec.tensors, arrays, strict=True):
+        check_sorted(tensor, array)
+    check_overflow(spec, layout, sizes_of(layout), {tensor.name: array for tensor, array in zip(spec.tensors, arrays)})
+
+
+def rests_on_values(spec: Spec) -> bool:
+    """Whether a call with the same shapes and other values may be wrong."""
+    return any(tensor.is_sorted or (tensor.dtype == "i32" and tensor.low is None) for tensor in spec.tensors)
 
 
 def hint(name: str, names: list[str]) -> str:
@@ -58,7 +91,7 @@ def sizes_of(layout: Layout) -> dict[str, int]:
     }
 
 
-def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], device: torch.device) -> TorchTensor:
+def take_one(tensor: Tensor, value: Any, device: torch.device) -> TorchTensor:
     """One tensor, converted if that changes no value."""
     array = scalar(tensor, value, device) if isinstance(value, bool | int | float) else value
     if not isinstance(array, TorchTensor):
@@ -66,13 +99,7 @@ def check_one(tensor: Tensor, value: Any, sizes: Mapping[str, int], device: torc
     check_plain(tensor.name, array)
     if array.device != device:
         raise ArgumentError(f"{tensor.name}: on {array.device}, but q is on {device}")
-    check_shape(tensor, array, sizes)
-    if array.dim() and array.shape[-1] > 1 and array.stride(-1) != 1:
-        rule = "the last axis must have stride 1; call .contiguous()"
-        raise ArgumentError(f"{tensor.name}: stride {array.stride(-1)} in the last axis: {rule}")
-    array = convert(tensor, array)
-    check_sorted(tensor, array)
-    return array
+    return array if array.dtype == DTYPES[tensor.dtype] else convert(tensor, array)
 
 
 def scalar(tensor: Tensor, value: bool | int | float, device: torch.device) -> Any:
@@ -82,7 +109,11 @@ def scalar(tensor: Tensor, value: bool | int | float, device: torch.device) -> A
     kind = torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float64
     if tensor.dtype in ("f32", "bf16", "fp16") and not isinstance(value, bool):
         kind = DTYPES[tensor.dtype]
-    return torch.tensor(value, dtype=kind, device=device)
+    if tensor.dtype == "i32" and kind == torch.int64:
+        if not -(2**31) <= value < 2**31:
+            raise ArgumentError(f"{tensor.name}: {value} does not fit in i32")
+        kind = torch.int32
+    return torch.full((), value, dtype=kind, device=device)  # not torch.tensor: on a GPU that would copy from the host
 
 
 def check_shape(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int]) -> None:
@@ -100,7 +131,7 @@ def convert(tensor: Tensor, array: TorchTensor) -> TorchTensor:
     if array.dtype == wanted or array.dtype in WIDER.get(wanted, ()):
         return array.to(wanted)
     if wanted == torch.int32 and array.dtype in INTS:
-        if array.numel() and (array.min() < -(2**31) or array.max() > 2**31 - 1):
+        if can_look(array) and array.numel() and (array.min() < -(2**31) or array.max() > 2**31 - 1):
             raise ArgumentError(f"{tensor.name}: {array.dtype} values {int(array.min())}..{int(array.max())} do not fit in i32")
         return array.to(wanted)
     why = "converting would lose precision" if array.is_floating_point() else "a conversion would guess at what was meant"
@@ -109,9 +140,14 @@ def convert(tensor: Tensor, array: TorchTensor) -> TorchTensor:
     raise ArgumentError(f"{tensor.name}: dtype {array.dtype}, declared {tensor.dtype}: {why}")
 
 
+def can_look(array: TorchTensor) -> bool:
+    """Whether values are at hand: not on a GPU, where looking would wait, nor where a compiler traces."""
+    return array.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed(array)
+
+
 def check_sorted(tensor: Tensor, array: TorchTensor) -> None:
-    """Declared order, where looking costs little; on a GPU it is trusted."""
-    if tensor.is_sorted and array.device.type == "cpu" and array.shape[-1] > 1 and bool((array.diff(dim=-1) < 0).any()):
+    """Declared order."""
+    if tensor.is_sorted and can_look(array) and array.shape[-1] > 1 and bool((array.diff(dim=-1) < 0).any()):
         raise ArgumentError(f"{tensor.name}: declared `sorted`, but its values fall along the last axis")
 
 
@@ -126,6 +162,8 @@ def check_overflow(spec: Spec, layout: Layout, sizes: Mapping[str, int], arrays:
         tensor, array = spec.tensor(name), arrays[name]
         if tensor.low is not None and tensor.high is not None:
             return value_at(tensor.low, sizes), value_at(tensor.high, sizes)
+        if not can_look(array):
+            return 0, 0
         return (int(array.min()), int(array.max())) if array.numel() else (0, 0)
 
     check_integers(exprs, ranges, values, ", ".join(f"{name}={size}" for name, size in sizes.items()))

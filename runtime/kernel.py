@@ -11,12 +11,15 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class Kernel:
-    """The callable. All that torch sees goes through `Differentiable`, where an operator registered with torch would stand."""
+    """The callable of a process that runs a call at once. Where torch looks on, `attnspec.operators` stands in its place."""
 
     program: Program
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor]:
         """out and lse of a checked call."""
+        q, k, v, tensors, *_ = call
+        if not (torch.is_grad_enabled() and any(array.requires_grad for array in (q, k, v, *tensors))):
+            return self.program.forward(call)[:2]
         return Differentiable.apply(self.program, call, call.q, call.k, call.v, *call.tensors)
 
 
@@ -29,7 +32,7 @@ class Differentiable(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         results = program.forward(call)
         if any(ctx.needs_input_grad):
-            ctx.program, ctx.layout, ctx.deterministic = program, call.layout, call.deterministic
+            ctx.program, ctx.layout, ctx.deterministic, ctx.starts = program, call.layout, call.deterministic, call.starts
             ctx.save_for_backward(results.out, results.lse, *tensors, *results.saved)
         return results.out, results.lse
 
@@ -43,7 +46,7 @@ class Differentiable(torch.autograd.Function):
         count = len(ctx.needs_input_grad) - 2
         out, lse, *rest = ctx.saved_tensors
         (q, k, v, *tensors), saved = rest[:count], rest[count:]
-        call = Call(q, k, v, tuple(tensors), ctx.layout, ctx.deterministic)
+        call = Call(q, k, v, tuple(tensors), ctx.layout, ctx.deterministic, ctx.starts)
         dout = torch.zeros_like(out) if dout is None else dout.contiguous()
         dlse = torch.zeros_like(lse) if dlse is None else dlse.to(torch.float32).contiguous()
         found = ctx.program.backward(call, Forward(out, lse, tuple(saved)), dout, dlse)

@@ -142,3 +142,34 @@ def test_a_second_derivative_is_an_error_and_not_a_wrong_number():
     (dq,) = torch.autograd.grad(attention(q, q, q).float().square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         dq.float().sum().backward()
+
+
+def test_declared_tensors_given_by_place_are_told_their_names():
+    attention = attnspec.build(TEXT)
+    inputs = draw_inputs(attention.spec, SHAPE)
+    with pytest.raises(attnspec.ArgumentError, match=r"1 more positional argument than q, k and v: .*\(ids=..., slope"):
+        attention(inputs.q, inputs.k, inputs.v, inputs.tensors["ids"])  # pyright: ignore[reportCallIssue]
+
+
+def test_a_number_that_does_not_fit_its_scalar_is_an_error():
+    attention = attnspec.build("attention far\nhead_dim 16\ninput n: i32\nmask = kv < n\n")
+    q = torch.zeros(1, 1, 1, 16, dtype=HALF)
+    with pytest.raises(attnspec.ArgumentError, match="n: 2147483648 does not fit in i32"):
+        attention(q, q, q, n=2**31)
+
+
+def test_values_are_looked_at_in_every_call_of_one_shape():
+    attention = attnspec.build("attention docs\nhead_dim 16\ninput ids: i32[len_kv] sorted\nmask = ids[kv] == 0\n")
+    q = torch.zeros(1, 3, 1, 16, dtype=HALF)
+    attention(q, q, q, ids=torch.tensor([0, 0, 1]))
+    with pytest.raises(attnspec.ArgumentError, match="ids: declared `sorted`, but its values fall"):
+        attention(q, q, q, ids=torch.tensor([0, 1, 0]))
+
+
+def test_a_view_that_starts_between_16_bytes_is_refused_although_its_shape_was_taken_before():
+    attention = attnspec.build("attention plain\nhead_dim 16\n")
+    store = torch.zeros(1 + 3 * 16, dtype=HALF)
+    good, bad = store[:48].view(1, 3, 1, 16), store[1:].view(1, 3, 1, 16)
+    attention(good, good, good)
+    with pytest.raises(attnspec.ArgumentError, match="k: starts 2 bytes past a 16-byte boundary"):
+        attention(good, bad, good)

@@ -50,18 +50,3 @@ def test_a_variant_that_was_used_can_be_copied(copied):
     attention = attnspec.build(TEXT)
     expected = results(attention)
     assert are_equal(results(copied(attention)), expected)
-
-
-@pytest.mark.parametrize(
-    "transform",
-    [
-        lambda function: torch.func.grad(lambda q: function(q).float().sum())(INPUTS.q),
-        lambda function: torch.vmap(function)(INPUTS.q[None]),
-        lambda function: torch.func.jvp(function, (INPUTS.q,), (INPUTS.q,)),
-    ],
-    ids=["grad", "vmap", "jvp"],
-)
-def test_a_transform_of_torch_func_is_refused_with_the_reason(transform):
-    attention = attnspec.build(TEXT)
-    with pytest.raises(attnspec.ArgumentError, match=r"q: .*torch\.func transforms"):
-        transform(lambda q: attention(q, INPUTS.k, INPUTS.v, slope=INPUTS.tensors["slope"]))

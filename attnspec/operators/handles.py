@@ -1,0 +1,32 @@
+"""Variants by their handle: what a graph of torch's holds of a variant, and finds it again by."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attnspec.api import Attention
+
+_built: "dict[str, Attention]" = {}
+
+
+def remember(attention: "Attention") -> str:
+    """The handle of a variant, which is found by it from now on."""
+    _built.setdefault(attention.handle, attention)
+    return attention.handle
+
+
+def attention_of(handle: str) -> "Attention":
+    """The variant of a handle: built anew where a graph comes from another process."""
+    found = _built.get(handle)
+    if found is None:
+        from attnspec.api import build
+
+        head, _, text = handle.partition("\n")
+        target, on = head.split(" ")
+        made = build(text, target=None if target == "any" else target, on=None if on == "device" else on)
+        found = _built.setdefault(handle, made)
+    return found
+
+
+def learned_of(handle: str) -> tuple[bool, ...]:
+    """By declaration, whether a tensor receives a gradient."""
+    return attention_of(handle).learned_flags
