@@ -21,6 +21,7 @@ from attnspec.emulator.hazards.clocks import (
     joined,
     widened,
 )
+from attnspec.emulator.hazards.lanes import Lanes
 from attnspec.emulator.hazards.ledger import ATOMIC, SHIFT, GlobalLedger, Ledger
 from attnspec.emulator.hazards.memory_order import Values, join, ordering_of
 from attnspec.emulator.hazards.observer import Observer
@@ -44,6 +45,7 @@ class Detector(Observer):
         self.wait_ld = "wait-ld" in machine.checks
         self.warp_sync = "warp-sync" in machine.checks
         self.reports = Reports(machine)
+        self.lanes = Lanes(self.reports, self.warp_sync)
         self.crowds: dict[Any, Crowd] = {}
         self.shared: dict[SharedMemory, Ledger] = {}
         self.tensor: dict[TensorMemory, Ledger] = {}
@@ -160,6 +162,8 @@ class Detector(Observer):
         join(agent.foreign, sync.foreign)
         if isinstance(thing, NamedBarrier | ClusterBarrier):
             agent.meet()
+        if isinstance(actor, Warp):
+            actor.meet(actor.mask)
 
     def sync(self, agent: Agent, thing: Any) -> Sync:
         """What a barrier has heard, up to its present phase."""
@@ -214,6 +218,7 @@ class Detector(Observer):
             self.crowds.pop(cluster, None)
             for cta in cluster.ctas:
                 self.shared.pop(cta.shared, None)
+                self.lanes.forget(cta.shared)
                 self.tensor.pop(cta.tensor, None)
                 self.pipes.pop(cta.tensor_pipe, None)
             self.made = {barrier: found for barrier, found in self.made.items() if barrier.cta.cluster is not cluster}
@@ -232,6 +237,8 @@ class Detector(Observer):
         column = column_of(actor, agent)
         stamp = int(agent.clock[ORDERED, column.number]) << SHIFT | (ATOMIC if atomic or how.strong else 0) | actor.at
         if isinstance(memory, SharedMemory):
+            if isinstance(actor, Warp) and not atomic:
+                self.lanes.access(actor, memory, write, places, size)
             if memory not in self.shared:
                 self.shared[memory] = Ledger(-(-memory.size // WORD))
             self.visit(self.shared[memory], self.shared_places(places, size), actor, agent, memory, write, stamp, column.number)

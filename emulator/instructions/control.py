@@ -11,6 +11,9 @@ from attnspec.emulator.machine.cta import SM_REGISTERS
 from attnspec.emulator.ptx.operands import Immediate, Instruction, Negated
 
 
+EVERYONE = 0xFFFFFFFF
+
+
 @dataclass
 class Waiting:
     """What a blocked warp waits for. barrier: the thing, with `name` and `state()`; parity: of an mbarrier's phase."""
@@ -77,12 +80,18 @@ def named_reduction(warp: Any, mask: Any, value: Any, number: Any, count: Any = 
 def warp_sync(warp: Any, mask: Any, members: Any) -> None:
     """bar.warp.sync: lanes of a warp run together here, so it only has to be reached together."""
     require_convergent(warp, mask, int(members[first_active(mask)]), "bar.warp.sync")
+    warp.meet(mask)
     if warp.machine.observer is not None:
         warp.machine.observer.fence(warp, "warp")
 
 
 def require_convergent(warp: Any, mask: Any, members: int, name: str) -> None:
-    """The members of a warp operation must all be active, but for lanes that have exited or never were."""
+    """The members of a warp operation must all be active, but for lanes that have exited or never were; and who executes it must
+    be a member (PTX ISA: else the behavior is undefined)."""
+    warp.meet(mask, orders=False)
+    strangers = bits_of(warp.lanes if mask is None else mask) & ~members if members != EVERYONE else 0
+    if strangers:
+        raise KernelFault("divergent", f"lanes {strangers:#x} execute {name} for lanes {members:#x}, without being of them")
     if mask is None:
         return
     lanes, alive = bits_of(mask), bits_of(warp.present & ~warp.exited)

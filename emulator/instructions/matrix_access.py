@@ -83,6 +83,7 @@ def rows_of(warp: Any, mask: Any, addresses: Any, count: int) -> tuple[Any, Any]
     """CTA and offsets of the 8 * count rows, which lanes 0, 1, ... give."""
     if mask is not None:
         raise KernelFault("divergent", "ldmatrix and stmatrix need all 32 lanes")
+    warp.meet(orders=False)
     given = addresses[: 8 * count]
     if given.itemsize == 8 and (given >> np.uint64(32)).any() and not is_shared(given):
         raise KernelFault("wrong-space", f"generic address {int(given[0]):#x} is not in shared memory")

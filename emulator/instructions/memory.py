@@ -99,6 +99,7 @@ def spread(mask: Any, values: Any) -> Any:
 def load_lanes(warp: Any, mask: Any, addresses: Any, space: str, size: int, count: int, signed: bool) -> Any:
     """What an ld gives: (lanes,), or (count, lanes); of addresses (n, lanes) the values (n, lanes)."""
     (active,) = lanes_of(mask, addresses)
+    warp.acting = mask
     many = active.ndim > 1
     lanes = np.arange(LANES) if mask is None else np.flatnonzero(mask)
     if many:
@@ -160,6 +161,7 @@ def space_bytes(warp: Any, at: int) -> Any:
 def store_lanes(warp: Any, mask: Any, addresses: Any, values: Any, space: str, size: int) -> None:
     """What an st does; of lanes that write to one place the highest wins."""
     active, values = lanes_of(mask, addresses, values)
+    warp.acting = mask
     at = window(active) if space == "generic" else WINDOWS.get(space, 0)
     if at == SHARED_WINDOW:
         for cta, lanes, offsets in by_cta(warp, active):

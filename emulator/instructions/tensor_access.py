@@ -138,6 +138,7 @@ def locate(warp: Any, mask: Any, address: Any, shape: str, registers: int, split
     each register is two columns, first all even ones, then all odd ones."""
     if mask is not None:
         raise KernelFault("divergent", "tcgen05.ld and .st need all 32 lanes")
+    warp.meet(orders=False)
     if (address != address[0]).any():
         raise KernelFault("divergent", "the tensor memory address differs between lanes")
     start = int(address[0])

@@ -88,6 +88,7 @@ def issue(
     """Queue one product; its registers as rows, which are filled when it is done."""
     if mask is not None:
         raise KernelFault("divergent", "wgmma needs all 32 lanes")
+    warp.meet(orders=False)
     result = np.full((len(old), LANES), 0xFFFFFFFF, np.uint32)
     chained = in_flight(warp, old)
     if chained is None and bool(adds[0]) and any(row is None for row in old):

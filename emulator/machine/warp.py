@@ -22,6 +22,8 @@ class Warp:
     """index: in its CTA. mask: active lanes, None for all 32; active: how many. at: position of the last act.
 
     stack: (block, lanes, join) of what runs when the lanes at hand reach `join`, a block. wait: what it waits for, if it does.
+    acting: lanes that access memory now, None for all. met: number of the last meeting of its lanes; synced: of the last that
+    orders memory, by PTX. No two warps of a CTA share one.
     agent: what an observer remembers of it; watch: what hears of each block that it runs, if anything has to.
     """
 
@@ -58,6 +60,8 @@ class Warp:
         self.tensor_stores: list[Any] = []
         self.unsettled: set[int] = set()
         self.register_count = 0
+        self.acting: Any = None
+        self.met = self.synced = index + 1 << 40
         self.agent: Any = None
         self.watch: Any = None if self.machine.observer is None else self.machine.observer.watch(self)
 
@@ -147,6 +151,13 @@ class Warp:
         if condition is None or (self.lanes & condition).any():
             raise KernelFault("trap", f"{self.name} executes trap")
         return following
+
+    def meet(self, members: Any = None, orders: bool = True) -> None:
+        """Its lanes have met, if they all take part. orders: memory, too."""
+        if members is None or not (self.present & ~self.exited & ~members).any():
+            self.met += 1
+            if orders:
+                self.synced = self.met
 
     def where(self) -> list[str]:
         """For reports: lines that tell of the instruction it stands at."""
