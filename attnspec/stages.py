@@ -60,12 +60,19 @@ def analyse(spec: "Spec") -> "Analysed":
 
 
 def draw(
-    analysed: "Analysed", direction: Literal["forward", "backward"] = "forward", target: str = "sm100"
+    analysed: "Analysed",
+    direction: Literal["forward", "backward"] = "forward",
+    target: str = "sm100",
+    *,
+    deterministic: bool = False,
 ) -> "Dataflow":
-    """Analysed to the graph of one kernel for a chip: tile operations and the values between them."""
+    """Analysed to the graph of one kernel for a chip: tile operations and the values between them.
+
+    deterministic: of a backward.
+    """
     from attnspec.lowering.dataflow.draw import draw
 
-    return draw(analysed, direction, in_registers=not limits_of(target).tensor_columns)
+    return draw(analysed, direction, in_registers=not limits_of(target).tensor_columns, deterministic=deterministic)
 
 
 def place(
@@ -143,8 +150,8 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
         schedule = place(draw(analysed, "forward", target), analysed, target)
         learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
 
-        def make_backward() -> EmulatedBackward:
-            schedule = place(draw(analysed, "backward", target), analysed, target)
+        def make_backward(deterministic: bool) -> EmulatedBackward:
+            schedule = place(draw(analysed, "backward", target, deterministic=deterministic), analysed, target)
             return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
         emitted = emit(analysed, schedule)

@@ -120,6 +120,7 @@ def fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         "fp16": cutlass.Float16,
         "f32": cutlass.Float32,
         "i32": cutlass.Int32,
+        "i64": cutlass.Int64,
         "bool": cutlass.Uint8,
     }
 

@@ -9,8 +9,6 @@ from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked
 from torch import Tensor
 
-from attnspec.errors import TargetError
-
 if TYPE_CHECKING:
     from attnspec.emulator.report import Report
 
@@ -28,7 +26,6 @@ class EmulatedBackward(EmulatedBinary):
         from attnspec.emulator.launch import launch
         from attnspec.runtime.kernel_arguments import as_argument, places
 
-        refuse(call)
         dq, dk, dv = (torch.zeros(given.shape, dtype=given.dtype) for given in (call.q, call.k, call.v))
         declared = tuple(map(as_argument, call.tensors))
         sums = [torch.zeros(given.shape) for given, is_learned in zip(declared, self.learned, strict=True) if is_learned]
@@ -36,7 +33,9 @@ class EmulatedBackward(EmulatedBinary):
         if results.out.numel():
             given = (call.q, call.k, call.v, results.out, dout, results.lse.contiguous(), dlse, dq, dk, dv)
             arrays = tuple(array.unsqueeze(0) for array in given) if call.layout.is_packed else given
-            arguments = (*arrays, *self.scratch(call), *declared, *sums, *places(call))
+            words = self.emitted.manifest["scratch"]["exact_words"]
+            exact = [torch.zeros(one.numel() * words, dtype=torch.int64) for one in sums] if words else []
+            arguments = (*arrays, *self.scratch(call), *declared, *sums, *exact, *places(call))
             report = launch(self.binary.compiled, *arguments, ctas, seed=seed, names=self.names)
             checked(report)
         found = iter(sums)
@@ -46,18 +45,15 @@ class EmulatedBackward(EmulatedBinary):
         )
         return Gradients(dq, dk, dv, tensors), report
 
-    def scratch(self, call: Call) -> tuple[Tensor, Tensor]:
-        """Memory that the passes hand to one another: numbers of each row, and the sum of dQ; the first pass fills it."""
+    def scratch(self, call: Call) -> tuple[Tensor, ...]:
+        """Memory that the passes hand to one another: numbers of each row, the sum of dQ, and where adding has an order, whose
+        turn it is; the first pass fills it.
+        """
         rows_of = self.emitted.manifest["scratch"]
         *_, length, heads, _ = call.q.shape
         tile, batch = rows_of["tile_q"], len(call.layout.segments)
         blocks = length // tile + batch if call.layout.is_packed else -(-length // tile) * batch
         rows = heads * blocks * tile
         planes, width = torch.empty(rows * rows_of["planes"]), torch.empty(rows * rows_of["width"])
-        return planes, width
-
-
-def refuse(call: Call) -> None:
-    """What the kernels do not see yet."""
-    if call.deterministic:
-        raise TargetError("deterministic=True: the backward of sm100 adds up dQ in any order, so far; the reference keeps one")
+        turns = torch.empty(heads * blocks * rows_of["turns"], dtype=torch.int32)
+        return (planes, width, turns) if rows_of["turns"] else (planes, width)

@@ -26,14 +26,22 @@ class EmulatedProgram(EmulatedBinary):
 
     width_v: int
     seed: int | None = None
-    make_backward: Callable[[], EmulatedBackward] | None = None
+    make_backward: Callable[[bool], EmulatedBackward] | None = None
 
     @cached_property
     def made_backward(self) -> EmulatedBackward:
         """The backward, compiled when it is first asked for."""
+        return self._make(False)
+
+    @cached_property
+    def made_deterministic(self) -> EmulatedBackward:
+        """The one whose bits do not depend on timing."""
+        return self._make(True)
+
+    def _make(self, deterministic: bool) -> EmulatedBackward:
         if self.make_backward is None:
             raise TargetError(f"this kernel of {self.emitted.target} was made without its backward")
-        return self.make_backward()
+        return self.make_backward(deterministic)
 
     def forward(self, call: Call, /) -> Forward:
         """out and lse of a call on CPU tensors."""
@@ -52,4 +60,5 @@ class EmulatedProgram(EmulatedBinary):
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients of a call on CPU tensors. `Unsupported` names the statement that the target's backward cannot run."""
-        return self.made_backward.run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]
+        made = self.made_deterministic if call.deterministic else self.made_backward
+        return made.run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]

@@ -8,33 +8,32 @@ and dQ is added up in global memory, converted by a pass after it.
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.dataflow.forward import ELEMENT_BYTES, SWIZZLE_ELEMENTS, TILE_KV, TILE_Q, padded
+from attnspec.lowering.dataflow.backward_shape import BackwardShape, backward_shape
+from attnspec.lowering.dataflow.forward import ELEMENT_BYTES, SWIZZLE_ELEMENTS, padded
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name, Number, Read, names, nodes
 
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
-CHUNK = 32  # columns of dQ that go to global memory at a time, f32
+LANES = 128  # of tensor memory
+F32_BYTES = 4
 WHOLE = 64  # columns of dQ that are always read at once
 TENSOR_COLUMNS = 512  # of a multiprocessor: where dQ finds no columns of its own it takes those of dP
 
 
-def draw_backward(analysed: Analysed) -> Dataflow:
+def draw_backward(analysed: Analysed, deterministic: bool = False) -> Dataflow:
     """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
+    shape = backward_shape(analysed.spec)
     return Dataflow(
         direction="backward",
-        tile_q=TILE_Q,
-        tile_kv=TILE_KV,
+        tile_q=shape.tile_q,
+        tile_kv=shape.tile_kv,
         query_tiles=1,
         operations=tuple(_operations(analysed)),
         buffers=_buffers(analysed),
         values=tuple(_values(analysed)),
+        deterministic=deterministic,
     )
-
-
-def chunk_columns(analysed: Analysed) -> int:
-    """Columns of dQ moved at a time: 32, or 16 where the head dimension is no multiple of that."""
-    return CHUNK if _width(analysed) % CHUNK == 0 else CHUNK // 2
 
 
 def pieces(analysed: Analysed) -> int:
@@ -42,8 +41,8 @@ def pieces(analysed: Analysed) -> int:
 
     Where scores are computed anew, those registers are wanted there: two pieces.
     """
-    is_plain = analysed.spec.score == Name("score", "float")
-    return 1 if is_plain or _width(analysed) <= WHOLE or len(_chunks(analysed)) % 2 else 2
+    is_plain, shape = analysed.spec.score == Name("score", "float"), backward_shape(analysed.spec)
+    return 1 if is_plain or shape.dq_columns <= WHOLE or len(shape.chunks) % 2 else 2
 
 
 def merges(analysed: Analysed) -> bool:
@@ -60,15 +59,8 @@ def merges(analysed: Analysed) -> bool:
 
 def has_own_columns(analysed: Analysed) -> bool:
     """Whether dQ fits into tensor memory beside S, dP, dV and dK."""
-    return 2 * TILE_Q + 2 * _width(analysed) + padded(analysed.spec.head_dim_v, 16) <= TENSOR_COLUMNS
-
-
-def _width(analysed: Analysed) -> int:
-    return padded(analysed.spec.head_dim, 16)
-
-
-def _chunks(analysed: Analysed) -> range:
-    return range(_width(analysed) // chunk_columns(analysed))
+    shape = backward_shape(analysed.spec)
+    return 2 * shape.tile_q + shape.width + shape.dq_columns + shape.width_v <= TENSOR_COLUMNS
 
 
 def _chain(analysed: Analysed) -> list[Operation]:
@@ -82,7 +74,7 @@ def _chain(analysed: Analysed) -> list[Operation]:
 
 
 def _operations(analysed: Analysed) -> list[Operation]:
-    chunks = _chunks(analysed)
+    chunks = backward_shape(analysed.spec).chunks
     return [
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -106,38 +98,48 @@ def _operations(analysed: Analysed) -> list[Operation]:
     ]
 
 
-def _tile_bytes(width: int) -> int:
-    return TILE_Q * padded(width, SWIZZLE_ELEMENTS) * ELEMENT_BYTES
+def _tile_bytes(rows: int, columns: int) -> int:
+    return rows * columns * ELEMENT_BYTES
+
+
+def _loaded(shape: BackwardShape, rows: int, head_dim: int) -> tuple[int, int] | None:
+    """Bytes of a tile that come from global memory; None for all. What pads it to whole parts stays as it is."""
+    loaded = padded(head_dim, SWIZZLE_ELEMENTS)
+    return None if loaded == shape.columns(head_dim) else (0, _tile_bytes(rows, loaded))
 
 
 def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
-    spec = analysed.spec
+    spec, shape = analysed.spec, backward_shape(analysed.spec)
+    columns, columns_v = shape.columns(spec.head_dim), shape.columns(spec.head_dim_v)
     return (
-        Buffer("k", "shared", _tile_bytes(spec.head_dim)),
-        Buffer("v", "shared", _tile_bytes(spec.head_dim_v)),
-        Buffer("q", "shared", _tile_bytes(spec.head_dim)),
-        Buffer("do", "shared", _tile_bytes(spec.head_dim_v)),
-        Buffer("ds_out", "shared", TILE_Q * TILE_KV * ELEMENT_BYTES),
-        Buffer("dq_out", "shared", TILE_Q * chunk_columns(analysed) * 4),
-        Buffer("rows", "shared", PLANES * TILE_Q * 4),
-        Buffer("s", "tensor", TILE_Q),
-        Buffer("p", "tensor", TILE_Q),
-        Buffer("dv", "tensor", padded(spec.head_dim_v, 16)),
-        Buffer("dp", "tensor", TILE_Q),
-        Buffer("ds", "tensor", TILE_Q),
-        Buffer("dk", "tensor", _width(analysed)),
-        Buffer("dq", "tensor", _width(analysed)),
-        Buffer("scores", "register", 4 * TILE_Q),
+        Buffer("k", "shared", _tile_bytes(shape.tile_kv, columns)),
+        Buffer("v", "shared", _tile_bytes(shape.tile_kv, columns_v)),
+        Buffer("q", "shared", _tile_bytes(shape.tile_q, columns)),
+        Buffer("do", "shared", _tile_bytes(shape.tile_q, columns_v)),
+        Buffer("ds_out", "shared", _tile_bytes(shape.tile_q, shape.tile_kv)),
+        Buffer("dq_out", "shared", LANES * shape.chunk * F32_BYTES),
+        Buffer("rows", "shared", PLANES * shape.tile_q * F32_BYTES),
+        Buffer("s", "tensor", shape.tile_q),
+        Buffer("p", "tensor", shape.tile_q),
+        Buffer("dv", "tensor", shape.width_v),
+        Buffer("dp", "tensor", shape.tile_q),
+        Buffer("ds", "tensor", shape.tile_q),
+        Buffer("dk", "tensor", shape.width),
+        Buffer("dq", "tensor", shape.dq_columns),
+        Buffer("scores", "register", 4 * shape.tile_q),
     )
 
 
 def _values(analysed: Analysed) -> list[Value]:
-    chain = [operation.name for operation in _chain(analysed)]
+    chain, spec = [operation.name for operation in _chain(analysed)], analysed.spec
+    shape = backward_shape(spec)
+    dims = {"k": spec.head_dim, "q": spec.head_dim, "v": spec.head_dim_v, "do": spec.head_dim_v}
+    parts = {name: _loaded(shape, shape.tile_kv if name in "kv" else shape.tile_q, dim) for name, dim in dims.items()}
     return [
-        *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq")),
-        Value("load_v", "mma_dp", "v", name="v"),
-        *(Value("load_q", reader, "q", name="q") for reader in ("mma_s", "mma_dk")),
-        *(Value("load_do", reader, "do", name="do") for reader in ("mma_dp", "mma_dv")),
+        *(Value("load_k", reader, "k", name="k", part=parts["k"]) for reader in ("mma_s", "mma_dq")),
+        Value("load_v", "mma_dp", "v", name="v", part=parts["v"]),
+        *(Value("load_q", reader, "q", name="q", part=parts["q"]) for reader in ("mma_s", "mma_dk")),
+        *(Value("load_do", reader, "do", name="do", part=parts["do"]) for reader in ("mma_dp", "mma_dv")),
         *(Value("load_rows", reader, "rows", name="rows") for reader in ("exp", "ds")),
         Value("mma_s", "load_s", "s", name="s"),
         *(Value(before, after, "scores") for before, after in pairwise(chain)),
@@ -163,7 +165,7 @@ def _accumulators() -> list[Value]:
 
 def _query_gradient(analysed: Analysed) -> list[Value]:
     """dQ of a step: from tensor memory through registers and shared memory into the sum in global memory."""
-    chunks, count = _chunks(analysed), pieces(analysed)
+    chunks, count = backward_shape(analysed.spec).chunks, pieces(analysed)
     values = [
         *(Value("mma_dq", f"load_dq_{at}", "dq", name="dq") for at in range(count)),
         *(Value(f"load_dq_{at * count // len(chunks)}", f"stage_dq_{at}", None) for at in chunks),

@@ -17,15 +17,17 @@ def draw(
     one_query_tile: bool = False,
     in_registers: bool = False,
     ctas: int = 1,
+    deterministic: bool = False,
 ) -> Dataflow:
     """The graph of one kernel of the variant.
 
     one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
     in_registers: of the forward, for a chip whose tensor core leaves its results in registers.
     ctas: of the forward, 2 for a pair of CTAs that share keys and values.
+    deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.
     """
     if direction == "backward":
-        return draw_backward(analysed)
+        return draw_backward(analysed, deterministic)
     if in_registers:
         return draw_forward_in_registers(analysed)
     return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

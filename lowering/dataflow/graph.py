@@ -69,6 +69,7 @@ class Dataflow:
 
     ctas: that share a stream of key tiles and its joint operations. Each has query tiles, and buffers, of its own; of what is
     streamed it has its share, and the sizes say how much that is.
+    deterministic: of a backward, whether what CTAs add up has the same bits on every run.
     """
 
     direction: Literal["forward", "backward"]
@@ -80,6 +81,7 @@ class Dataflow:
     values: tuple[Value, ...]
     key_tiles: int = 1
     ctas: int = 1
+    deterministic: bool = False
 
     @property
     def lanes(self) -> int:

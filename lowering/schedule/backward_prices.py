@@ -6,13 +6,15 @@ Shared memory is what binds the one-CTA form (FA4 paper, table 3): operands of f
 from typing import Protocol
 
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
-from attnspec.lowering.dataflow.backward import chunk_columns, pieces
+from attnspec.lowering.dataflow.backward import pieces
+from attnspec.lowering.dataflow.backward_shape import backward_shape
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.prices import UNITS, Price
 
 ISSUE = 30.0  # of an asynchronous operation
 FROM_GLOBAL = 800.0  # a TMA load, from L2: assumed
+LANES = 128  # of tensor memory
 F32_BYTES = 4
 EXPONENTIAL = ElementCost(mufu=1.0, fma=0.5, alu=0.5, loads=0.25)  # one fused multiply-add for two, a conversion for two
 SCORE_GRADIENT = ElementCost(mufu=0.0, fma=1.0, alu=0.5, loads=0.25)  # add delta, multiply by P, each for two
@@ -27,7 +29,7 @@ class Counts(Protocol):
     def analysed(self) -> Analysed: ...
     @property
     def limits(self) -> Limits: ...
-    def product(self, columns: int, depth: int, *, from_shared: int) -> Price: ...
+    def product(self, columns: int, depth: int, *, from_shared: int, rows: int | None = None) -> Price: ...
     def tensor_load(self, columns: int) -> Price: ...
     def per_element(self, cost: ElementCost) -> Price: ...
 
@@ -35,19 +37,20 @@ class Counts(Protocol):
 def backward_price(counts: Counts, operation: Operation) -> Price | None:
     """The price of an operation of the backward; None for one that it does not have alone."""
     flow, spec = counts.dataflow, counts.analysed.spec
+    shape = backward_shape(spec)
     match operation.kind:
         case "load_q" | "load_do" | "load_rows":
             return Price(ISSUE, FROM_GLOBAL)
         case "mma_s":
-            return counts.product(flow.tile_q, spec.head_dim, from_shared=2)
+            return counts.product(flow.tile_q, spec.head_dim, from_shared=2, rows=flow.tile_kv)
         case "mma_dp":
-            return counts.product(flow.tile_q, spec.head_dim_v, from_shared=2)
+            return counts.product(flow.tile_q, spec.head_dim_v, from_shared=2, rows=flow.tile_kv)
         case "mma_dv":
-            return counts.product(spec.head_dim_v, flow.tile_q, from_shared=1)
+            return counts.product(shape.width_v, flow.tile_q, from_shared=1, rows=flow.tile_kv)
         case "mma_dk":
-            return counts.product(spec.head_dim, flow.tile_q, from_shared=1)
+            return counts.product(shape.width, flow.tile_q, from_shared=1, rows=flow.tile_kv)
         case "mma_dq":
-            return counts.product(spec.head_dim, flow.tile_kv, from_shared=2)
+            return counts.product(shape.dq_columns, flow.tile_kv, from_shared=2, rows=LANES)
         case "load_s" | "load_dp":
             return _halved(counts.tensor_load(flow.tile_q))
         case "exp":
@@ -57,8 +60,8 @@ def backward_price(counts: Counts, operation: Operation) -> Price | None:
         case "share_ds":
             return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
     if operation.kind.startswith("load_dq"):
-        return counts.tensor_load(spec.head_dim // pieces(counts.analysed))
-    chunk = flow.tile_q * chunk_columns(counts.analysed) * F32_BYTES
+        return counts.tensor_load(shape.dq_columns // pieces(counts.analysed))
+    chunk = LANES * shape.chunk * F32_BYTES
     return _through_shared(counts, chunk) if operation.kind.startswith(("stage_dq", "reduce_dq")) else None
 
 

@@ -109,9 +109,9 @@ class _Counter:
                 return Price(cycles, cycles)
         return Price(OTHER, OTHER)
 
-    def product(self, columns: int, depth: int, *, from_shared: int) -> Price:
-        """A tensor operation of tile_q rows; from_shared: how many of its operands it reads from shared memory."""
-        rows, columns, depth = self.dataflow.tile_q, -(-columns // 16) * 16, -(-depth // 16) * 16
+    def product(self, columns: int, depth: int, *, from_shared: int, rows: int | None = None) -> Price:
+        """A tensor operation of `rows`, or tile_q, rows; from_shared: how many of its operands it reads from shared memory."""
+        rows, columns, depth = rows or self.dataflow.tile_q, -(-columns // 16) * 16, -(-depth // 16) * 16
         busy = 2 * rows * columns * depth / self.limits.tensor_flops
         # Of a pair, each multiprocessor reads half of the shared operand, and hears the other half.
         operands = 2 * depth * (columns / self.dataflow.ctas + (rows if from_shared == 2 else 0))

@@ -4,10 +4,12 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
 
+LARGEST = 256  # two parts of 128 columns
+
 
 def refuse_backward(analysed: Analysed, limits: Limits) -> None:
     """Raise `Unsupported` for a variant whose forward the target's kernels can run, but not its backward."""
     spec = analysed.spec
-    if max(spec.head_dim, spec.head_dim_v) > 128:
+    if max(spec.head_dim, spec.head_dim_v) > LARGEST:
         statement = f"head_dim {spec.head_dim}" + (f", {spec.head_dim_v}" if spec.head_dim_v != spec.head_dim else "")
-        raise Unsupported(statement, f"the backward of {limits.target} takes head dimensions up to 128, so far")
+        raise Unsupported(statement, f"the backward of {limits.target} takes head dimensions up to {LARGEST}")

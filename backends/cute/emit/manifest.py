@@ -6,6 +6,7 @@ from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import PLANES
+from attnspec.lowering.dataflow.backward_shape import shape_of
 from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.show import show
@@ -20,7 +21,9 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "architecture": architecture,
         "spec": show(spec),
         "constants": {constant.name: constant.value for constant in spec.constants},
-        "arguments": arguments_of(spec) if schedule.dataflow.direction == "forward" else backward_arguments_of(spec),
+        "arguments": arguments_of(spec)
+        if schedule.dataflow.direction == "forward"
+        else backward_arguments_of(spec, schedule.dataflow.deterministic),
         "threads": schedule.threads,
         "shared_bytes": schedule.shared_bytes,
         "tensor_columns": schedule.tensor_columns,
@@ -47,8 +50,9 @@ def places_of(spec: Spec) -> list[dict[str, Any]]:
     return [{"name": name, "dtype": "i32", "rank": 0, "width": None} for name in numbers]
 
 
-def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
-    """Tensors that `backward` takes, in order: what is given, what it writes, its scratch, then the declared tensors."""
+def backward_arguments_of(spec: Spec, deterministic: bool = False) -> list[dict[str, Any]]:
+    """Tensors that `backward` takes, in order: what is given, what it writes, its scratch, then the declared tensors, and sums of
+    the learned ones."""
     width, width_v = spec.head_dim, spec.head_dim_v
     wide = [("q", width), ("k", width), ("v", width_v), ("out", width_v), ("dout", width_v)]
     results = [("dq", width), ("dk", width), ("dv", width_v)]
@@ -58,17 +62,27 @@ def backward_arguments_of(spec: Spec) -> list[dict[str, Any]]:
 
     rows = [{"name": name, "dtype": "f32", "rank": 3, "width": None} for name in ("lse", "dlse")]
     scratch = [{"name": name, "dtype": "f32", "rank": 1, "width": None} for name in ("rows", "sum_dq")]
+    scratch += [{"name": "turns", "dtype": "i32", "rank": 1, "width": None}] if deterministic else []
     names = attribute_names(spec)
     sums = [
         {"name": f"d_{names[tensor.name]}", "dtype": "f32", "rank": max(1, len(tensor.shape)), "width": None}
         for tensor in spec.learned
     ]
+    if deterministic:
+        sums += [{"name": f"e_{names[tensor.name]}", "dtype": "i64", "rank": 1, "width": None} for tensor in spec.learned]
     return [*heads(wide), *rows, *heads(results), *scratch, *declared_of(spec), *sums, *places_of(spec)]
 
 
+EXACT_WORDS = 10  # of 64 bits, of a sum that is exact: `exact_sum.WORDS` in the kernel library
+
+
 def scratch_of(schedule: Schedule) -> dict[str, int]:
-    """Numbers (f32) that a row of a query tile takes in the scratch tensors; tiles are whole."""
-    return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": -(-schedule.head_dim // 16) * 16}
+    """Numbers (f32) that a row of a query tile takes in the scratch tensors; tiles are whole. turns: words (i32) of a tile.
+    exact_words: of 64 bits, 0 at first, of an element of a learned tensor.
+    """
+    deterministic, shape = schedule.dataflow.deterministic, shape_of(schedule.head_dim, schedule.head_dim_v)
+    more = {"turns": shape.parts, "exact_words": EXACT_WORDS} if deterministic else {"turns": 0, "exact_words": 0}
+    return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": shape.parts * shape.sum_width, **more}
 
 
 def declared_of(spec: Spec) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ class BackwardTiles:
     """Memory of a backward kernel. shared: Int32 address of dynamic shared memory; starts: see `Tiles`.
 
     rows: f32 [query tile of all heads][plane][row], from the pass before; sum_dq: f32 [query tile][column / 4][row][column % 4].
-    sums: gradients of learned tensors by name, f32.
+    sums: gradients of learned tensors by name, f32, or `Exact` ones. turns: i32, see the module of that name; None without order.
     dk, dv: the results, (batch, len_kv, kv_heads, width).
     """
 
@@ -27,6 +27,15 @@ class BackwardTiles:
     dv: Any
     shared: Any
     starts: Any
+    turns: Any = None
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A sum that any order of adding gives the same bits. tensor: where it ends, f32. words: i64, see `exact_sum`."""
+
+    tensor: Any
+    words: Any
 
 
 @dataclass(frozen=True)

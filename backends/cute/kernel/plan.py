@@ -16,7 +16,10 @@ class Step:
 
 
 class Widths:
-    """What follows from a plan's element type, head dimensions and tile, in either direction."""
+    """What follows from a plan's element type, head dimensions and tile, in either direction.
+
+    last_first: work tiles of the backward begin with the last keys. parts: times that it does each.
+    """
 
     element: Any
     tile_q: int
@@ -26,6 +29,8 @@ class Widths:
     head_dim_v: int
     longest_first: bool
     l2_bytes: int
+    last_first: bool
+    parts: int
     working_threads: int
     programs: dict[str, tuple[Step, ...]]
     ctas: int = 1  # that work on one tile together

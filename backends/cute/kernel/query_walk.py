@@ -50,6 +50,7 @@ def packed_axis(plan: Widths, sequence: Sequence) -> tuple[Any, Any]:
 class KeyAt:
     """Where a key tile is. h: a query head; key: the tile's first key, counted from the sequence's first at hand.
 
+    part: which of the times that it is done, for some columns of the head dimensions each.
     kv_first, kv_last: global positions of its first and last key that exist (inclusive); kv_end, q_end: those after the last key
     and row at hand. axis, block: of the sequence's query tiles, see `KeySequences`.
     """
@@ -67,18 +68,28 @@ class KeyAt:
     q_end: Any
     axis: Any
     block: Any
+    part: Any = 0
 
 
 def of_head(at: KeyAt, h: Any) -> KeyAt:
     """The same tile, met by another query head of its group."""
     positions = (at.key, at.kv_first, at.kv_last, at.kv_end, at.q_end, at.axis, at.block)
-    return KeyAt(at.sequence, at.sizes, at.tensors, at.b, h, at.hkv, *positions)
+    return KeyAt(at.sequence, at.sizes, at.tensors, at.b, h, at.hkv, *positions, at.part)
+
+
+def moved_to(plan: Widths, at: KeyAt, key: Any) -> KeyAt:
+    """Another key tile of the same sequence. key: its first, counted from the first at hand."""
+    sequence = at.sequence
+    last = cutlass.min(key + (plan.tile_kv - 1), sequence.keys - 1)
+    first, last = (sequence.kv_first + place for place in (cutlass.min(key, last), last))
+    ends = (at.kv_end, at.q_end, at.axis, at.block)
+    return KeyAt(sequence, at.sizes, at.tensors, at.b, at.h, at.hkv, key, first, last, *ends, at.part)
 
 
 def renewed(at: KeyAt) -> KeyAt:
     """The same, of which the compiler knows nothing: what is computed from it is not held from before a loop."""
     ends = (again(at.kv_first), again(at.kv_last), at.kv_end, at.q_end, at.axis, at.block)
-    return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends)
+    return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends, at.part)
 
 
 def group(sizes: Sizes) -> Any:
@@ -101,7 +112,7 @@ def _turn_back(found: Sequence) -> Sequence:
 
 def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
     """Work tiles of a call."""
-    return turned.blocks(plan.tile_kv, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes)
+    return turned.blocks(plan.tile_kv, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes) * plan.parts
 
 
 def together(plan: Widths, sizes: Sizes, rows: Any) -> Any:
@@ -120,15 +131,18 @@ def together(plan: Widths, sizes: Sizes, rows: Any) -> Any:
 def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
     """Place of a work tile: a group of heads after the other, in a group the first keys first, in a key tile every head.
 
-    Under a causal mask the first keys are seen by most queries; started first, they leave no CTA alone at the end.
+    Under a causal mask the first keys are seen by most queries; started first, they leave no CTA alone at the end. Where dQ is
+    added up in order, the last keys come first: each then begins with a query tile of its own and follows its predecessor.
     """
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     turned = work.sequences.turned
     sizes, together, facts = own_sizes(work.sizes), again(work.together), turned.again(turned.facts)
     across = turned.blocks(plan.tile_kv, facts, sizes.batch)
+    tile, part = _divide(tile, plan.parts) if plan.parts > 1 else (tile, 0)
     turns, rest = _divide(tile, together * across)
     heads = cutlass.min(sizes.kv_heads * turned.lanes(sizes) - turns * together, together)
     number, head = _divide(rest, heads)
+    number = across - 1 - number if plan.last_first else number
     lane, hkv = _divide(turns * together + head, sizes.kv_heads)
     found, key = turned.find(plan.tile_kv, turn(sizes), facts, lane, number)
     sequence = _turn_back(found)
@@ -136,7 +150,9 @@ def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
     first, last = (sequence.kv_first + place for place in (cutlass.min(key, last), last))
     ends = (sequence.kv_first + sequence.keys, sequence.q_first + sequence.rows)
     place = work.sequences.axis(plan, sequence)
-    return KeyAt(sequence, sequence.sizes, work.tensors, sequence.b, hkv * group(sizes), hkv, key, first, last, *ends, *place)
+    return KeyAt(
+        sequence, sequence.sizes, work.tensors, sequence.b, hkv * group(sizes), hkv, key, first, last, *ends, *place, part
+    )
 
 
 def _divide(value: Any, by: Any) -> tuple[Any, Any]:

@@ -1,5 +1,7 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
+from dataclasses import dataclass
+
 from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch, write_opening
 from attnspec.backends.source import Source
@@ -8,45 +10,78 @@ from attnspec.lowering.schedule.schedule import Schedule
 from attnspec.language.spec import Spec
 
 LOADED = (("q", "q"), ("k", "k"), ("v", "v"), ("do", "dout"))  # what TMA loads: name of the buffer, of the tensor
+TENSOR = ": cute.Tensor"
 FEW = ("k", "v")  # buffers of one copy
 
 
 def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec) -> None:
-    """`prepare_kernel`, `backward_kernel`, `convert_kernel` and `backward`."""
-    _write_prepare(source, spec)
-    _write_device(source, schedule, spec)
+    """`prepare_kernel`, `backward_kernel`, `convert_kernel`, for exact sums `settle_kernel`, and `backward`."""
+    sums = _Sums(spec, is_exact(schedule, spec))
+    _write_prepare(source, spec, sums, schedule.dataflow.deterministic)
+    _write_device(source, schedule, spec, sums)
     _write_convert(source, spec)
-    _write_host(source, spec)
+    if sums.exact:
+        _write_settle(source, sums)
+    _write_host(source, spec, sums, schedule.dataflow.deterministic)
+
+
+def is_exact(schedule: Schedule, spec: Spec) -> bool:
+    """Whether sums of learned tensors are exact: where bits may not depend on the order of adding."""
+    return schedule.dataflow.deterministic and bool(spec.learned)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Gradients of learned tensors among a kernel's arguments: f32 tensors `d_NAME`, and `e_NAME` for what makes them exact."""
+
+    spec: Spec
+    exact: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the tensors, as the spec's expressions call them."""
+        names = attribute_names(self.spec)
+        return [names[tensor.name] for tensor in self.spec.learned]
+
+    @property
+    def arguments(self) -> list[str]:
+        """In the order in which kernels take them."""
+        kinds = ("d", "e") if self.exact else ("d",)
+        return [f"{kind}_{name}" for kind in kinds for name in self.names]
+
+    def passed(self, suffix: str = "") -> str:
+        """All of them, after other arguments."""
+        return "".join(f", {name}{suffix}" for name in self.arguments)
+
+    def one(self, name: str) -> str:
+        """What a kernel adds to."""
+        return f"Exact(d_{name}, e_{name})" if self.exact else f"d_{name}"
+
+    @property
+    def by_name(self) -> str:
+        """The bundle of all."""
+        return f"SimpleNamespace({', '.join(f'{name}={self.one(name)}' for name in self.names)})"
 
 
 def _declared(spec: Spec) -> str:
     return "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
 
 
-def _sums(spec: Spec, suffix: str = ": cute.Tensor") -> str:
-    return "".join(f", {name}{suffix}" for name in sum_names(spec))
-
-
 def _passed(spec: Spec) -> str:
     return "".join(f", {name}" for name in tensor_names(spec))
 
 
-def sum_names(spec: Spec) -> list[str]:
-    """Arguments that hold the gradients of learned tensors."""
-    names = attribute_names(spec)
-    return [f"d_{names[tensor.name]}" for tensor in spec.learned]
-
-
-def _write_prepare(source: Source, spec: Spec) -> None:
+def _write_prepare(source: Source, spec: Spec, sums: _Sums, deterministic: bool) -> None:
     source.blank(2)
     source.line("@cute.kernel")
-    names = ("out", "dout", "lse", "dlse", "rows", "sum_dq")
-    arguments = f"{', '.join(f'{name}: cute.Tensor' for name in names)}{_declared(spec)}{_sums(spec)}"
+    names = ("out", "dout", "lse", "dlse", *_scratch(deterministic))
+    arguments = f"{', '.join(f'{name}: cute.Tensor' for name in names)}{_declared(spec)}{sums.passed(TENSOR)}"
     with source.block(f"def prepare_kernel({arguments}, sizes: tuple, facts: tuple):"):
         source.docstring("A CTA a query tile.")
         _write_tensors(source, spec)
-        source.line(f"sums = {_sums_by_name(spec)}")
-        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {_by_row(spec)}, {', '.join(names)}, tensors, sums)")
+        source.line(f"sums = {sums.by_name}")
+        turns = "" if deterministic else ", None"
+        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {_by_row(spec)}, {', '.join(names)}{turns}, tensors, sums)")
 
 
 def _write_convert(source: Source, spec: Spec) -> None:
@@ -59,9 +94,18 @@ def _write_convert(source: Source, spec: Spec) -> None:
         source.line(f"convert(PLAN, Sizes(*sizes), {_by_row(spec)}, Float32(softmax_scale(at)), sum_dq, dq)")
 
 
-def _sums_by_name(spec: Spec) -> str:
-    pairs = [f"{name.removeprefix('d_')}={name}" for name in sum_names(spec)]
-    return f"SimpleNamespace({', '.join(pairs)})"
+def _write_settle(source: Source, sums: _Sums) -> None:
+    source.blank(2)
+    source.line("@cute.kernel")
+    with source.block(f"def settle_kernel({sums.passed(TENSOR).removeprefix(', ')}):"):
+        source.docstring("A thread an element of a learned tensor.")
+        for name in sums.names:
+            source.line(f"settle({sums.one(name)}, PLAN.tile_q)")
+
+
+def _scratch(deterministic: bool) -> tuple[str, ...]:
+    """Tensors that the kernels hand to one another."""
+    return ("rows", "sum_dq", "turns") if deterministic else ("rows", "sum_dq")
 
 
 def _by_row(spec: Spec) -> str:
@@ -78,23 +122,27 @@ def _write_tensors(source: Source, spec: Spec) -> None:
     source.line(f"tensors = SimpleNamespace({names})")
 
 
-def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
+def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums) -> None:
     atoms = ", ".join(f"{name}_atom, {name}" for name, _ in LOADED)
-    results = ", ".join(f"{name}: cute.Tensor" for name in ("rows", "sum_dq", "dk", "dv"))
+    names = (*_scratch(schedule.dataflow.deterministic), "dk", "dv")
+    results = ", ".join(f"{name}{TENSOR}" for name in names)
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
     source.blank(2)
     source.line("@cute.kernel")
-    with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{_sums(spec)}, {numbers}):"):
+    with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{sums.passed(TENSOR)}, {numbers}):"):
         allocator = write_opening(source, schedule)
+        if any(value.part is not None for value in schedule.dataflow.values):
+            source.line("clear_padding(PLAN, shared)")
         with source.block("tiles = BackwardTiles("):
             for name, _ in LOADED:
                 count = "1" if name in FEW else f"PLAN.{name}_depth"
                 width = "head_dim" if name in ("q", "k") else "head_dim_v"
-                boxes = f"{count} * -(-PLAN.{width} // PLAN.box_columns)"
-                source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}),")
-            for name in ("rows", "sum_dq", "dk", "dv"):
+                boxes = f"{count} * PLAN.boxes(PLAN.{width})"
+                rows = ", PLAN.tile_kv" if name in FEW else ""
+                source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}{rows}),")
+            for name in names:
                 source.line(f"{name}={name},")
-            source.line(f"sums={_sums_by_name(spec)},")
+            source.line(f"sums={sums.by_name},")
             source.line("shared=shared.toint(),")
             source.line("starts=starts,")
         source.line(")")
@@ -107,24 +155,24 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
-def _write_host(source: Source, spec: Spec) -> None:
+def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool) -> None:
     source.blank(2)
     source.line("@cute.jit")
-    names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", "rows", "sum_dq"]
+    names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", *_scratch(deterministic)]
     head = ", ".join(f"{name}: cute.Tensor" for name in names)
     sequences = sequences_of(spec)
-    with source.block(
-        f"def backward({head}{_declared(spec)}{_sums(spec)}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"
-    ):
+    tensors = f"{head}{_declared(spec)}{sums.passed(TENSOR)}"
+    with source.block(f"def backward({tensors}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"):
         source.docstring(
             "Launch on `stream`: the pass before, the backward on `processors` multiprocessors at most, the pass after.",
             "",
             *sequences.about,
-            "dout and dq are as q, dk and dv as k and v, dlse as lse. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.width_qk",
-            "numbers a row, query tiles whole.",
+            "dout and dq are as q, dk and dv as k and v, dlse as lse. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.sum_width",
+            f"numbers a row, query tiles whole.{' turns: i32, a word a query tile.' if deterministic else ''}",
         )
         for name, tensor in LOADED:
-            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {sequences.view.format(tensor)})")
+            rows = ", PLAN.tile_kv" if name in FEW else ""
+            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {sequences.view.format(tensor)}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"by_row = {_by_row(spec)}")
@@ -133,14 +181,16 @@ def _write_host(source: Source, spec: Spec) -> None:
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
         source.line("ctas = cutlass.max(cutlass.min(tiles_in_all, processors), 1)")
         source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
-        source.line(
-            f"prepared = prepare_kernel(out, dout, lse, dlse, rows, sum_dq{_passed(spec)}{_sums(spec, '')}, sizes, facts)"
-        )
+        scratch = ", ".join(_scratch(deterministic))
+        source.line(f"prepared = prepare_kernel(out, dout, lse, dlse, {scratch}{_passed(spec)}{sums.passed()}, sizes, facts)")
         source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
         numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
-        source.line(f"launched = backward_kernel({atoms}, rows, sum_dq, dk, dv{_passed(spec)}{_sums(spec, '')}, {numbers})")
+        source.line(f"launched = backward_kernel({atoms}, {scratch}, dk, dv{_passed(spec)}{sums.passed()}, {numbers})")
         source.line("block = [PLAN.threads, 1, 1]")
         source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")
         source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts)")
         source.line("converted.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
+        if sums.exact:
+            source.line(f"settled = settle_kernel({sums.passed().removeprefix(', ')})")
+            source.line("settled.launch(grid=[processors, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")

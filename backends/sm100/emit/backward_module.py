@@ -4,7 +4,7 @@ from attnspec.backends.cute.emit.backward_functions import write_backward_functi
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.backward_kernel import write_backward_kernels
+from attnspec.backends.sm100.emit.backward_kernel import is_exact, write_backward_kernels
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
 from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of
 from attnspec.backends.sm100.emit.module import KERNEL, SHARED, write_block_imports, write_compiler_imports
@@ -13,6 +13,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
 PASSES = ("convert", "prepare")
+EXACT = "settle"  # the pass that only exact sums want
 
 
 def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
@@ -23,7 +24,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_backward_functions(body, analysed)
     _write_imports(source, analysed, schedule, str(body))
     source.blank()
-    write_backward_plan(source, schedule, analysed.spec.dtype)
+    write_backward_plan(source, schedule, analysed)
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
@@ -35,14 +36,18 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
     """What the module needs, and the roles it uses, no others."""
     module = sequences_of(analysed.spec).module
     write_compiler_imports(source, module)
-    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
+    exact = ", Exact" if is_exact(schedule, analysed.spec) else ""
+    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles{exact}, LearnedRead, SinkRead")
     write_block_imports(source, functions)
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
     source.line(f"from {SHARED}.work import Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    if any(value.part is not None for value in schedule.dataflow.values):
+        source.line(f"from {KERNEL}.blocks.clear_padding import clear_padding")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
-    for name in sorted({*PASSES, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
+    passes = (*PASSES, EXACT) if exact else PASSES
+    for name in sorted({*passes, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
         source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

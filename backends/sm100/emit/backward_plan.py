@@ -1,20 +1,37 @@
 """The `PLAN` literal of a backward kernel: every number of the schedule that the kernel library needs."""
 
+from itertools import groupby
+
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
-from attnspec.lowering.dataflow.backward import PLANES
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward import LANES, PLANES
+from attnspec.lowering.dataflow.backward_shape import backward_shape
 from attnspec.lowering.schedule.schedule import Schedule
 
+from attnspec.language.expr import names
 
-def write_backward_plan(source: Source, schedule: Schedule, dtype: str) -> None:
-    """`PLAN = BackwardPlan(...)`, a line a fact."""
+
+def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) -> None:
+    """`PLAN = BackwardPlan(...)`, a line a fact or two."""
+    deterministic = schedule.dataflow.deterministic
+    facts = backward_plan_facts(schedule) | {
+        "deterministic": deterministic,
+        "last_first": deterministic and begins_later(analysed),
+    }
+    facts["parts"] = backward_shape(analysed.spec).parts
     with source.block("PLAN = BackwardPlan("):
-        source.line(f"element={ELEMENTS[dtype]},")
-        for name, value in backward_plan_facts(schedule).items():
-            source.line(f"{name}={value},")
+        source.line(f"element={ELEMENTS[analysed.spec.dtype]},")
+        for _, few in groupby(facts.items(), key=lambda fact: fact[0].partition("_")[0]):
+            source.line(" ".join(f"{name}={value}," for name, value in few))
         write_programs(source, schedule)
     source.line(")")
+
+
+def begins_later(analysed: Analysed) -> bool:
+    """Whether later key tiles begin with later query tiles, as under a causal mask."""
+    return any(names(found.first) & {"kv_first", "kv_last"} for found in analysed.queries.seen)
 
 
 def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
@@ -30,7 +47,7 @@ def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
         "threads": schedule.threads,
         "barriers": count,
         "planes": PLANES,
-        "chunk": place("dq_out").size // (4 * flow.tile_q),
+        "chunk": place("dq_out").size // (4 * LANES),
         "dq_pieces": sum(operation.kind.startswith("load_dq") for operation in flow.operations),
         "k_offset": place("k").offset,
         "v_offset": place("v").offset,

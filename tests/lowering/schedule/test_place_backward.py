@@ -48,7 +48,29 @@ def test_accumulators_are_not_rewritten_before_they_are_stored() -> None:
     assert all(channel(schedule, name).empty is not None for name in ("dk", "dv"))
 
 
-def test_wide_heads_are_refused_with_the_statement() -> None:
-    variant = analysed(192, 128)
-    with pytest.raises(Unsupported, match="head_dim 192, 128"):
+@pytest.mark.parametrize("dims", [(136, 128), (192, 128), (256, 256), (64, 256), (256, 64)])
+def test_wide_heads_are_done_in_two_parts_of_64_queries_a_step(dims: tuple[int, int]) -> None:
+    schedule = placed(*dims)
+    assert (schedule.dataflow.tile_q, schedule.dataflow.tile_kv) == (64, 128)
+    assert schedule.placement("dk").size <= 128
+    assert schedule.placement("dq").overlays is None
+    assert schedule.shared_bytes <= LIMITS.shared_bytes
+
+
+def test_with_one_slot_for_q_the_next_scores_come_after_the_key_gradient() -> None:
+    schedule = placed(256, 256)
+    program = schedule.role_of("mma_s").program
+    assert schedule.placement("q").depth == 1
+    assert {step.stage for step in program} == {0}
+
+
+def test_padding_of_a_tile_brings_no_bytes() -> None:
+    schedule = placed(192, 128)
+    assert schedule.placement("k").size == 256 * 128 * 2
+    assert channel(schedule, "k").full.bytes == 192 * 128 * 2
+
+
+def test_head_dim_beyond_256_is_refused_with_the_statement() -> None:
+    variant = analysed(320, 128)
+    with pytest.raises(Unsupported, match="head_dim 320, 128"):
         place(draw(variant, "backward"), variant, LIMITS)

@@ -9,7 +9,7 @@ from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.query_walk import KeyAt
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import LANES, PART, BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from cutlass import Boolean, Float32, Int32, Int64
 
@@ -26,21 +26,30 @@ def load_query_gradient(plan: BackwardPlan, tiles: BackwardTiles, thread: Any, c
 
 
 def stage(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, thread: Any, words: list[Int32]) -> None:
-    """Columns of dQ of this thread's query to shared memory, as [column / 4][query][column % 4]: no two threads share a bank."""
-    place = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride + thread * 16
+    """Columns of dQ of this thread's query to shared memory, as [column / 4][query][column % 4]: no two threads share a bank.
+
+    Where there are parts a thread has a column, and the order is [query][column].
+    """
+    start = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
+    if plan.parts > 1:
+        for query, word in enumerate(words):
+            ptx("st.shared.b32 [{$r0}], {$r1};", start + thread * 4 + query * (LANES * 4), word)
+        return
+    place = start + thread * 16
     for first in range(0, plan.chunk, QUAD):
         text = "st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};"
         ptx(text, place + first * (plan.tile_q * 4), *words[first : first + QUAD])
 
 
 def add(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, row_tile: Any) -> None:
-    """A chunk of dQ added to the sum of its query tile (PTX ISA, cp.reduce.async.bulk)."""
+    """A chunk of dQ added to the sum of its query tile, or of a part of it (PTX ISA, cp.reduce.async.bulk)."""
     source = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-    offset = Int64(row_tile) * (plan.width_qk * plan.tile_q) + chunk * plan.chunk * plan.tile_q
+    offset = Int64(row_tile) * (plan.sum_width * plan.tile_q) + chunk * plan.chunk * LANES
     target = (tiles.sum_dq.iterator + offset).toint()
     text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{$r0}], [{$r1}], {$r2};"
+    count = Int32(plan.chunk * LANES * 4)
     with cute.arch.elect_one():
-        ptx(text, Int64(target), source, Int32(plan.chunk * plan.tile_q * 4))
+        ptx(text, Int64(target), source, count)
     cute.arch.cp_async_bulk_commit_group()
     cute.arch.cp_async_bulk_wait_group(0, read=True)
 
@@ -68,6 +77,10 @@ def finish(
     factor = Float32(1.0) if scale is None else scale(at)
     row = at.sequence.key_given + cutlass.min(key, at.sequence.keys - 1)
     target = row_address(tensor, at.sequence.key_axis_given, row, at.hkv)
+    limit: Any = width
+    if cutlass.const_expr(plan.parts > 1):
+        first_column = Int32(at.part) * PART
+        target, limit, width = target + Int64(first_column) * 2, width - first_column, min(width, PART)
     if has_steps:
         before(pipes, name, None, end, once=True)
         address = tensor_memory.warp_address(tiles.starts.load(), column, thread // 32)
@@ -75,11 +88,11 @@ def finish(
             values = tensor_memory.load(address + first, PIECE)
             tensor_memory.wait_loads()
             words = f32.narrow([value * factor for value in values] if scale is not None else values, plan.element)
-            _put(target, first, width, words, exists)
+            _put(target, first, width, words, exists, limit)
         after(pipes, name, None, end, once=True)
     else:
         for first in cutlass.range_constexpr(0, width, PIECE):
-            _put(target, first, width, [Int32(0)] * (PIECE // 2), exists)
+            _put(target, first, width, [Int32(0)] * (PIECE // 2), exists, limit)
 
 
 def row_address(tensor: cute.Tensor, b: Any, row: Any, head: Any) -> Int64:
@@ -89,10 +102,11 @@ def row_address(tensor: cute.Tensor, b: Any, row: Any, head: Any) -> Int64:
     return Int64((tensor.iterator + offset).toint())
 
 
-def _put(target: Int64, first: int, width: int, words: list[Int32], exists: Any) -> None:
-    """16 columns of a row, of which the last 8 may be padding."""
+def _put(target: Int64, first: int, width: int, words: list[Int32], exists: Any, limit: Any) -> None:
+    """16 columns of a row, of which the last 8 may be padding. limit: columns that there are, where that is not the width."""
     for at in range(0, min(PIECE, width - first), 8):
-        put_words(target + (first + at) * 2, words[at // 2 : at // 2 + 4], exists)
+        is_there = exists if isinstance(limit, int) else exists & (first + at < limit)
+        put_words(target + (first + at) * 2, words[at // 2 : at // 2 + 4], is_there)
 
 
 def put_words(target: Int64, words: list[Any], exists: Any) -> None:

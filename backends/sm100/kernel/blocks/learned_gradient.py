@@ -7,18 +7,21 @@
 | row                | the warp, by halves, so that each lane ends with a row  | one a lane, 32 rows and warp |
 | distance           | sums walk from lane to lane along the diagonals         | one a diagonal and warp      |
 | element, scattered | nowhere                                                 | one an element               |
+
+What is added to global memory comes in any order; where bits must not depend on it, sums are exact (`exact_sum`).
 """
 
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, Exact, LearnedRead
+from attnspec.backends.cute.kernel.blocks import exact_sum
 from attnspec.backends.cute.kernel.blocks.arithmetic import place
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, tensor_memory
-from cutlass import Float32, Int32
+from cutlass import Float32, Int32, Int64
 
 LANES = 32
 IN_REGISTERS = ("scalar", "head", "key")  # addresses that stay the same over all steps of a head
@@ -44,8 +47,10 @@ def _gathering(mods: BackwardMods) -> list[LearnedRead]:
 def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Shares, s: Shares | None, element: Any) -> None:
     """Take in d(score) of a chunk of queries. s: scores before the score statements, where a partial derivative names them.
 
-    What a read by distance has under way goes on to the next chunk.
+    What a read by distance has under way goes on to the next chunk. Of a work tile that is done in parts the first counts.
     """
+    if not isinstance(element.at.part, int):
+        ds = [_pick(element.at.part == 0, value, Float32(0.0)) for value in ds]
     used = 0
     for read in mods.learned:
         shares = _shares(read, ds, s, element)
@@ -100,7 +105,16 @@ def with_warp(tensor: Any, indices: tuple[Any, ...], value: Float32) -> None:
 
 def add(tensor: Any, indices: tuple[Any, ...], value: Float32) -> None:
     """Add to an element of a sum in global memory."""
-    ptx("red.global.add.f32 [{$r0}], {$r1};", place(tensor, indices).toint(), value)
+    if isinstance(tensor, Exact):
+        exact_sum.add(_words(tensor, indices), value)
+    else:
+        ptx("red.global.add.f32 [{$r0}], {$r1};", place(tensor, indices).toint(), value)
+
+
+def _words(sums: Exact, indices: tuple[Any, ...]) -> Int64:
+    """Address of the words of an element."""
+    offset = Int64(place(sums.tensor, indices).toint()) - Int64(sums.tensor.iterator.toint())
+    return Int64(sums.words.iterator.toint()) + offset * (exact_sum.WORDS * exact_sum.WORD_BYTES // 4)
 
 
 def _shares(read: LearnedRead, ds: Shares, s: Shares | None, element: Any) -> Shares:
@@ -166,7 +180,10 @@ def _walk_diagonals(tiles: BackwardTiles, read: LearnedRead, shares: Shares, und
     for index, share in enumerate(shares):
         moved = ptx("shfl.sync.up.b32 {$w0}, {$r0}, 1, 0, 0xffffffff;", under_way, returns=[Float32])
         under_way = _pick(lane == 0, share, moved + share)
-        address = place(tensor, _indices(read, element.first_query + index, element)).toint()
-        text = "{.reg .pred p; setp.eq.s32 p, {$r2}, 31; @p red.global.add.f32 [{$r0}], {$r1};}"
-        ptx(text, address, under_way, lane)
+        indices = _indices(read, element.first_query + index, element)
+        if isinstance(tensor, Exact):
+            add(tensor, indices, _pick(lane == LANES - 1, under_way, Float32(0.0)))
+        else:
+            text = "{.reg .pred p; setp.eq.s32 p, {$r2}, 31; @p red.global.add.f32 [{$r0}], {$r1};}"
+            ptx(text, place(tensor, indices).toint(), under_way, lane)
     return _pick(lane == LANES - 1, Float32(0.0), under_way)

@@ -26,9 +26,11 @@ def loop(
     rows: Int32,
     shared: Int32,
     row: Int32,
+    piece: Int32,
     element: gradient_step.Element,
 ):
-    """S to P, dP to dS, in tensor memory and in shared memory. columns: this thread's of S, P, dP, dS.
+    """S to P, dP to dS, in tensor memory and in shared memory. columns: this thread's of S, P, dP, dS. piece: the one of
+    its row of shared memory that it begins with.
 
     P and dS take half the columns of S and dP, so that they only overwrite what has been read.
     """
@@ -46,4 +48,4 @@ def loop(
         learned_gradient.gather(tiles, mods, sums, found, gradient_step.scaled(mods, raw, own), own)
         narrow = f32.narrow(gradient_step.weighted(found, slopes), plan.element)
         tensor_memory.store(ds + first // 2, narrow)
-        gradient_step.share(plan, shared, row, narrow, first // gradient_step.PIECE)
+        gradient_step.share(plan, shared, row, narrow, piece + first // gradient_step.PIECE)

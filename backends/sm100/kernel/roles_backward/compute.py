@@ -17,7 +17,8 @@ from cutlass import Int32
 
 @dataclass(frozen=True)
 class _Place:
-    """A thread's own: its key in the tile, its first query in it, its columns of S, P, dP, dS, its row of dS in shared memory."""
+    """A thread's own: its key in the tile, its first query in it, its columns of S, P, dP, dS, its row of dS in shared memory,
+    the 16-byte piece of it that its queries begin with."""
 
     row: Any
     query: Any
@@ -27,6 +28,7 @@ class _Place:
     ds: Any
     shared: Any
     rows: Any
+    piece: Any
 
 
 @cute.jit
@@ -77,10 +79,14 @@ def _find_place(plan: BackwardPlan, tiles: BackwardTiles) -> _Place:
     def columns(column: int) -> Any:
         return tensor_memory.warp_address(tensor, column + first, row // 32)
 
-    shared = tiles.shared + plan.ds_offset + half * plan.box_bytes + row * plan.row_bytes
+    shared, piece = tiles.shared + plan.ds_offset + row * plan.row_bytes, 0
+    if plan.half < plan.box_columns:
+        piece = half * (plan.half // gradient_step.PIECE)
+    else:
+        shared += half * (plan.tile_kv * plan.row_bytes)
     rows = tiles.shared + plan.rows_offset + first * 4
     places = (columns(column) for column in (plan.s_column, plan.p_column, plan.dp_column, plan.ds_column))
-    return _Place(row, first, *places, shared, rows)
+    return _Place(row, first, *places, shared, rows, piece)
 
 
 def _step(
@@ -147,7 +153,7 @@ def _step(
     tensor_memory.store(place.ds, ds)
     after(pipes, "ds", None, now)
     before(pipes, "share_ds", None, now)
-    gradient_step.share(plan, place.shared, place.row, ds)
+    gradient_step.share(plan, place.shared, place.row, ds, place.piece)
     after(pipes, "share_ds", None, now)
 
 
@@ -167,7 +173,7 @@ def _merged_step(
         before(pipes, name, None, now)
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
     columns = (place.s, place.p, place.dp, place.ds)
-    merged_step.loop(plan, tiles, mods, sums, columns, rows, place.shared, place.row, element)
+    merged_step.loop(plan, tiles, mods, sums, columns, rows, place.shared, place.row, place.piece, element)
     learned_gradient.end_diagonals(tiles, mods, sums, gradient_step.moved(element, plan.half))
     for name in ("load_s", "load_dp", "exp", "ds", "share_ds"):
         after(pipes, name, None, now)

@@ -1,12 +1,14 @@
 """The pass after the backward: the sum of dQ, scaled and rounded to the 16-bit type. A CTA a query tile, a thread a row."""
 
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import find_row
 from attnspec.backends.cute.kernel.work import Sequences, Sizes
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import PART, BackwardPlan
 from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, put_words, row_address
 from cutlass import Float32, Int64
 
@@ -19,13 +21,20 @@ def convert(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, scale: Float
     tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
     sequence, h, q = find_row(plan, sizes, sequences, tile, thread)
-    source = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16
+    source = Int64((sum_dq.iterator + Int64(tile) * (plan.parts * plan.sum_width * plan.tile_q)).toint())
     row = sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
     target = row_address(dq, sequence.lse_axis, row, h)
     for first in cutlass.range_constexpr(0, plan.head_dim, PIECE):
         values = []
         for quad in cutlass.range_constexpr(first, first + PIECE, QUAD):
             text = "ld.global.v4.f32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];"
-            values += ptx(text, source + quad * (plan.tile_q * 4), returns=[Float32] * QUAD)
+            values += ptx(text, source + _offset(plan, quad, thread), returns=[Float32] * QUAD)
         words = f32.narrow([value * scale for value in values], plan.element)
         put_words(target + first * 2, words, q < sequence.rows)
+
+
+def _offset(plan: BackwardPlan, column: int, row: Any) -> Any:
+    """Where four columns of a row are in the sum, see `gradient_output.stage`."""
+    if plan.parts == 1:
+        return column * (plan.tile_q * 4) + row * (QUAD * 4)
+    return ((column // PART) * plan.tile_q + row) * (PART * 4) + column % PART * 4

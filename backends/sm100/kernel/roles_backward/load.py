@@ -83,7 +83,7 @@ def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[An
     before(pipes, name, None, now, once=pipe.once)
     full = barrier(pipes, pipe, pipe.full, None, now)
     boxes = -(-width // plan.box_columns)
-    first = slot(pipe, now) * boxes
+    first = slot(pipe, now) * plan.boxes(width)
     row, head, batch = place
     for column in range(boxes):
         cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)

@@ -9,7 +9,7 @@ from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find,
 from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.query_walk import locate, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import PART, BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_core
 from cutlass import Boolean, Int32
 
@@ -24,16 +24,17 @@ def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods
     program = plan.programs["mma"]
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
-        trips = steps_of(plan, mods, locate(plan, work, tile))
+        at = locate(plan, work, tile)
+        trips = steps_of(plan, mods, at)
         if trips > 0:
             start = Now(steps, visited, full)
             _once(pipes, program, 0, start, before)
-            _trip(plan, tiles, pipes, program, (0,), start, Boolean(False))
+            _trip(plan, tiles, pipes, program, (0,), at.part, start, Boolean(False))
             _once(pipes, program, 1, start, before)
             for trip in cutlass.range(1, trips, unroll=1):
-                _trip(plan, tiles, pipes, program, (0, 1), Now(steps + trip, visited, full), trip > 1)
+                _trip(plan, tiles, pipes, program, (0, 1), at.part, Now(steps + trip, visited, full), trip > 1)
             _once(pipes, program, 0, start, after)
-            _trip(plan, tiles, pipes, program, (1,), Now(steps + trips, visited, full), trips > 1)
+            _trip(plan, tiles, pipes, program, (1,), at.part, Now(steps + trips, visited, full), trips > 1)
             _once(pipes, program, 1, start, after)
         steps += trips
         visited += 1
@@ -54,17 +55,21 @@ def _trip(
     pipes: Pipes,
     program: tuple[Step, ...],
     stages: tuple[int, ...],
+    part: Any,
     now: Now,
     has_lagged: Any,
 ) -> None:
-    """One trip through the program; has_lagged: whether an operation of stage 1 has run before in this work tile."""
+    """One trip through the program. part: of the head dimensions (`BackwardPlan`).
+
+    has_lagged: whether an operation of stage 1 has run before in this work tile.
+    """
     for step in program:
         if step.stage not in stages:
             continue
         own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
         before(pipes, step.operation, None, own)
         accumulate = has_lagged if step.stage else Boolean(1 in stages)
-        PRODUCTS[step.operation](plan, tiles, pipes, own, accumulate)
+        PRODUCTS[step.operation](plan, tiles, pipes, own, part, accumulate)
         after(pipes, step.operation, None, own)
 
 
@@ -76,7 +81,14 @@ def _slot(pipes: Pipes, name: str, shared: Any, offset: int, stride: int, now: N
     return shared + slot(find(pipes, name), now) * (stride >> 4) + (offset >> 4)
 
 
-def _scores(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+def _part(plan: BackwardPlan, start: Any, rows: int, part: Any, parts: int) -> Any:
+    """Start of a part's columns of a tile; the last part that there is, where the other head dimension has more."""
+    if parts == 1:
+        return start
+    return start + part * (plan.part_bytes(rows) >> 4)
+
+
+def _scores(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """S^T = K Q^T."""
     tensor, shared = tensor_core.starts(tiles.starts)
     q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
@@ -85,7 +97,7 @@ def _scores(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, ac
     tensor_core.query_key(tensor + plan.s_column, _at(shared, plan.k_offset), q, plan.width_qk, rows, code)
 
 
-def _probability_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+def _probability_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dP^T = V dO^T."""
     tensor, shared = tensor_core.starts(tiles.starts)
     do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
@@ -94,28 +106,35 @@ def _probability_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes
     tensor_core.query_key(tensor + plan.dp_column, _at(shared, plan.v_offset), do, plan.width_v, rows, code)
 
 
-def _value_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+def _value_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dV += P^T dO."""
     tensor, shared = tensor_core.starts(tiles.starts)
     do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.width_v, True)
+    do = _part(plan, do, plan.tile_q, part, plan.parts_v)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.dv_width, True)
     tensor_core.halves_product(tensor + plan.dv_column, tensor + plan.p_column, do, plan.tile_q, code, accumulate)
 
 
-def _key_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
+def _key_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dK += dS^T Q."""
     tensor, shared = tensor_core.starts(tiles.starts)
     q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.width_qk, True)
+    q = _part(plan, q, plan.tile_q, part, plan.parts_qk)
+    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.dk_width, True)
     tensor_core.halves_product(tensor + plan.dk_column, tensor + plan.ds_column, q, plan.tile_q, code, accumulate)
 
 
-def _query_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, accumulate: Any) -> None:
-    """dQ = dS K, dS read from shared memory, transposed."""
+def _query_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
+    """dQ = dS K, dS read from shared memory, transposed; where there are parts, dQ^T = K^T dS of 128 columns of K."""
     tensor, shared = tensor_core.starts(tiles.starts)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_qk, True, True)
     ds, k = _at(shared, plan.ds_offset), _at(shared, plan.k_offset)
-    tensor_core.transposed_product(tensor + plan.dq_column, ds, k, plan.tile_kv, code)
+    if plan.parts == 1:
+        code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_qk, True, True)
+        tensor_core.transposed_product(tensor + plan.dq_column, ds, k, plan.tile_kv, code)
+    else:
+        k = _part(plan, k, plan.tile_kv, part, plan.parts_qk)
+        code = tensor_core.instruction(plan.is_bf16, PART, plan.tile_q, True, True)
+        tensor_core.transposed_product(tensor + plan.dq_column, k, ds, plan.tile_kv, code)
 
 
 PRODUCTS = {

@@ -20,7 +20,19 @@ PIECE = 8  # elements of 16 bytes
 
 @cute.jit
 def prepare(
-    plan: BackwardPlan, mods: BackwardMods, sizes: Sizes, sequences: Sequences, out, dout, lse, dlse, rows, sum_dq, tensors, sums
+    plan: BackwardPlan,
+    mods: BackwardMods,
+    sizes: Sizes,
+    sequences: Sequences,
+    out,
+    dout,
+    lse,
+    dlse,
+    rows,
+    sum_dq,
+    turns,
+    tensors,
+    sums,
 ):
     """Of each row, negated: its log-sum-exp in log2 units, and delta = sum(out * dout) - dlse.
 
@@ -42,8 +54,12 @@ def prepare(
         at = RowAt(sequence.sizes, tensors, sequence.b, h, h // (sizes.heads // sizes.kv_heads))
         weight = cute.math.exp2((mods.sink(at) - natural) * LOG2_E, fastmath=True)
         _add_sink(mods, sums, at, Float32(cutlass.select_(is_empty, Float32(0.0), minus_delta * weight)))
-    start = Int64((sum_dq.iterator + Int64(tile) * (plan.width_qk * plan.tile_q)).toint()) + thread * 16
-    for first in cutlass.range(0, plan.width_qk, QUAD, unroll=4):
+    if cutlass.const_expr(plan.deterministic):  # noqa: SIM102 decided while tracing
+        if thread < plan.parts:
+            (turns.iterator + Int64(tile) * plan.parts + thread).store(Int32(0))
+    width = plan.parts * plan.sum_width
+    start = Int64((sum_dq.iterator + Int64(tile) * (width * plan.tile_q)).toint()) + thread * 16
+    for first in cutlass.range(0, width, QUAD, unroll=4):
         ptx("st.global.v4.b32 [{$r0}], {{$r1}, {$r1}, {$r1}, {$r1}};", start + first * (plan.tile_q * 4), Int32(0))
 
 

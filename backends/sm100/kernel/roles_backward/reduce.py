@@ -8,7 +8,7 @@ from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, Backwar
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.query_walk import locate, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import LANES, BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_output
 from cutlass import Int32
 
@@ -19,7 +19,7 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
 
     A key tile that no query sees has dK = dV = 0.
     """
-    thread = cute.arch.thread_idx()[0] % plan.tile_q
+    thread = cute.arch.thread_idx()[0] % LANES
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
@@ -38,8 +38,11 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
 
 
 def _drain(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, piece: int, thread: Any) -> None:
-    """A piece of a row of dQ: out of tensor memory at once, so that its columns are free, then to shared memory in chunks."""
-    columns = range(plan.width_qk)[piece * plan.width_qk // plan.dq_pieces :][: plan.width_qk // plan.dq_pieces]
+    """A piece of a row of dQ (of a column, where there are parts): out of tensor memory at once, so that its columns
+    are free, then to shared memory in chunks.
+    """
+    count = plan.dq_columns // plan.dq_pieces
+    columns = range(piece * count, (piece + 1) * count)
     before(pipes, f"load_dq_{piece}", None, now)
     words = gradient_output.load_query_gradient(plan, tiles, thread, columns[:: plan.chunk])
     after(pipes, f"load_dq_{piece}", None, now)
