@@ -52,6 +52,8 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     ),
     "attnspec.api": ({f"attnspec.{name}" for name in ("language", "runtime", "errors", "stages", "operators")}, set()),
     "attnspec.operators": ({f"attnspec.{name}" for name in ("operators", "api", "runtime", "errors")}, {"torch"}),
+    "attnspec.nn": ({"attnspec"}, {"torch"}),
+    "attnspec.initial": ({"attnspec.language", "attnspec.lowering"}, {"torch"}),
     "attnspec.report": ({"attnspec"}, {"networkx", "numpy", "matplotlib"}),
     "attnspec.flex": (
         {"attnspec.language", "attnspec.runtime", "attnspec.errors", "attnspec.flex", "attnspec.api"},

@@ -1,0 +1,1 @@
+../../../attnspec/initial.py

@@ -1,0 +1,1 @@
+../../../attnspec/nn.py
