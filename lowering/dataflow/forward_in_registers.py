@@ -19,6 +19,7 @@ GROUP_ROWS = 64  # rows of one warpgroup's product (PTX ISA, wgmma: M)
 SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
 ELEMENT_BYTES = 2
 F32 = 4
+GROUP_THREADS = 128
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,16 @@ def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
     return rows * _padded(spec.head_dim) * ELEMENT_BYTES, rows * _padded(spec.head_dim_v) * ELEMENT_BYTES
 
 
+def _staged_bytes(analysed: Analysed) -> int:
+    """Of a warpgroup: each of its threads brings a key's value, or two distances'."""
+    return sum(F32 * GROUP_THREADS * (1 if value.axis == "key" else 2) for value in stage(analysed.spec).values)
+
+
 def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
     shape = tile_shape(analysed.spec)
     rows = shape.warpgroups * GROUP_ROWS
     query_bytes, output_bytes = _tile_bytes(analysed, rows)
-    staged = stage(analysed.spec).bytes(rows, shape.keys)
+    staged = shape.warpgroups * _staged_bytes(analysed)
     return (
         Buffer("q", "shared", query_bytes),
         Buffer("kv", "shared", max(_tile_bytes(analysed, shape.keys))),

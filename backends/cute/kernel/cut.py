@@ -28,6 +28,13 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A number of rows that is none, known while compiling: three warpgroups of 64 rows."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Cut:
     """row_bits: log2 of the rows that a work tile has of each head, None where all its rows are of one; parts: of the keys."""
 
@@ -40,24 +47,31 @@ def power(rows: int | Rows) -> Rows:
     return rows if isinstance(rows, Rows) else Rows((rows - 1).bit_length())
 
 
-def over(value: Any, rows: int | Rows) -> Any:
+def number(rows: int | Rows | Whole) -> Rows | Whole:
+    """A number known while compiling as a power of two, if it is one."""
+    return rows if isinstance(rows, Rows | Whole) else power(rows) if rows & (rows - 1) == 0 else Whole(rows)
+
+
+def over(value: Any, rows: int | Rows | Whole) -> Any:
     """value / rows, rounded down; value is not negative."""
-    return value >> power(rows).bits
+    found = number(rows)
+    return value // found.count if isinstance(found, Whole) else value >> found.bits
 
 
-def blocks(value: Any, rows: int | Rows) -> Any:
+def blocks(value: Any, rows: int | Rows | Whole) -> Any:
     """Blocks of so many rows that hold `value` of them."""
-    return over(value + (power(rows).count - 1), rows)
+    return over(value + (number(rows).count - 1), rows)
 
 
-def times(value: Any, rows: int | Rows) -> Any:
+def times(value: Any, rows: int | Rows | Whole) -> Any:
     """value * rows."""
-    return value << power(rows).bits
+    found = number(rows)
+    return value * found.count if isinstance(found, Whole) else value << found.bits
 
 
-def rows_of(plan: Widths, cut: Cut | None) -> Rows:
+def rows_of(plan: Widths, cut: Cut | None) -> Rows | Whole:
     """Rows that a work tile has of each head."""
-    return power(plan.work_rows) if cut is None or cut.row_bits is None else Rows(cut.row_bits)
+    return number(plan.work_rows) if cut is None or cut.row_bits is None else Rows(cut.row_bits)
 
 
 def parts_of(cut: Cut | None) -> Any:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.cute.kernel.cut import Rows, blocks, times
+from attnspec.backends.cute.kernel.cut import Rows, Whole, blocks, times
 from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes, again
 
 
@@ -22,7 +22,7 @@ def sequences(rows: Any, keys: Any, q_first: Any, kv_first: Any) -> Sequences:
     return Sequences(Facts(rows, keys, q_first, kv_first), _blocks, _lanes, _find, _again)
 
 
-def _blocks(rows: int | Rows, facts: Facts, batch: Any) -> Any:
+def _blocks(rows: int | Rows | Whole, facts: Facts, batch: Any) -> Any:
     return blocks(facts.rows, rows)
 
 
@@ -30,7 +30,7 @@ def _lanes(sizes: Sizes) -> Any:
     return sizes.batch
 
 
-def _find(rows: int | Rows, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
+def _find(rows: int | Rows | Whole, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
     return Sequence(
         sizes, lane, facts.rows, facts.keys, facts.q_first, facts.kv_first, 0, lane, 0, lane, 0, lane, 0, lane
     ), times(block, rows)

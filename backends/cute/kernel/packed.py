@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.cut import Rows, over, power, times
+from attnspec.backends.cute.kernel.cut import Rows, Whole, number, over, times
 from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes, again
 from cutlass import Int32, Int64
 
@@ -38,7 +38,7 @@ def view(tensor: cute.Tensor) -> cute.Tensor:
     return cute.make_tensor(start, cute.make_layout((total + 1, total, heads, width), stride=(row, row, head, 1)))
 
 
-def _blocks(rows: int | Rows, facts: Facts, batch: Any) -> Any:
+def _blocks(rows: int | Rows | Whole, facts: Facts, batch: Any) -> Any:
     """Slots for blocks: `_slot` of the end."""
     return over(facts.total_q, rows) + batch
 
@@ -47,7 +47,7 @@ def _lanes(sizes: Sizes) -> Any:
     return Int32(1)
 
 
-def slot_of(rows: int | Rows, start: Any, b: Any) -> Any:
+def slot_of(rows: int | Rows | Whole, start: Any, b: Any) -> Any:
     """Slot of the first block of sequence b.
 
     A sequence of n rows has ceil(n / rows) blocks, and at least that many slots before the next one's; some stay empty.
@@ -55,8 +55,8 @@ def slot_of(rows: int | Rows, start: Any, b: Any) -> Any:
     return over(start, rows) + b
 
 
-def _find(rows: int | Rows, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
-    b = _sequence_of(power(rows), facts.starts_q, sizes.batch, block)
+def _find(rows: int | Rows | Whole, sizes: Sizes, facts: Facts, lane: Any, block: Any) -> tuple[Sequence, Any]:
+    b = _sequence_of(number(rows), facts.starts_q, sizes.batch, block)
     start, end = _start(facts.starts_q, b), _start(facts.starts_q, b + 1)
     first, last = _start(facts.starts_kv, b), _start(facts.starts_kv, b + 1)
     count, keys = end - start, last - first
@@ -70,7 +70,7 @@ def _find(rows: int | Rows, sizes: Sizes, facts: Facts, lane: Any, block: Any) -
 
 
 @cute.jit
-def _sequence_of(rows: Rows, starts: cute.Tensor, batch: Int32, block: Int32) -> Int32:
+def _sequence_of(rows: Rows | Whole, starts: cute.Tensor, batch: Int32, block: Int32) -> Int32:
     """The last sequence whose first slot is not after `block`."""
     first, last = Int32(0), batch - 1
     while first < last:

@@ -1,6 +1,9 @@
 """The language's arithmetic on scalars of the DSL, where the DSL's own differs or has no name for it."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import cutlass
@@ -178,10 +181,23 @@ def all_keys(condition: Any) -> Uint32:
     return Uint32(choose(condition, -1, 0))
 
 
+_asked: ContextVar[tuple[int, ...]] = ContextVar("bits", default=tuple(range(WORD)))
+
+
+@contextmanager
+def asking(bits: tuple[int, ...]) -> Iterator[None]:
+    """While tracing, words that are made key by key need only these of their bits: others cost nothing, and read nothing."""
+    token = _asked.set(bits)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 def keys_where(condition: Any, first: Any, staged: Any = None) -> Uint32:
     """Word of the keys for which a function of the key's position, and of its staged values if there are any, holds."""
     word = Uint32(0)
-    for index in range(WORD):
+    for index in _asked.get():
         near = () if staged is None else (staged.at(index),)
         word = word | Uint32(choose(condition(first + index, *near), 1 << index, 0))
     return word

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnspec.backends.cute.kernel.blocks import f32
-from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, asking, keys_below
 from attnspec.backends.cute.kernel.bundles import Mods
 from attnspec.backends.cute.kernel.work import At, again
 from attnspec.backends.sm90.kernel.blocks.staging import Staged
 from cutlass import Float32
 
 EIGHT = 8  # columns that the four threads of a row share
+OWN = tuple(first + one for first in range(0, WORD, EIGHT) for one in range(2))  # a thread's bits of a word from its first key on
 
 
 def row_of(index: int) -> int:
@@ -71,7 +72,8 @@ def masked(mods: Mods, s: list[Float32], element: Element) -> list[Float32]:
             visible = beyond
             if mods.mask is not None:
                 near = () if element.staged is None else (element.staged[row].moved(first),)
-                visible = visible & mods.mask(element.q[row], element.first_key + first, element.at, element.row[row], *near)
+                with asking(OWN):
+                    visible = visible & mods.mask(element.q[row], element.first_key + first, element.at, element.row[row], *near)
             for index in range(first // 2, min((first + WORD) // 2, len(s))):
                 if row_of(index) == row:
                     found[index] = f32.where_bit(visible, column_of(index) - first, found[index], hidden)

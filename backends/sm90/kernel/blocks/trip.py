@@ -9,12 +9,12 @@ from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import At
-from attnspec.backends.sm90.kernel.blocks import scalar, softmax_step, staging, tensor_core
+from attnspec.backends.sm90.kernel.blocks import scalar, softmax_step, staging, tensor_core, unseen
 from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, Held, Place
 from attnspec.backends.sm90.kernel.blocks.registers import keep, values
 from attnspec.backends.sm90.kernel.blocks.rows import Element, masked, scored
 from attnspec.backends.sm90.kernel.plan import GROUP_THREADS, Plan
-from cutlass import Float32
+from cutlass import Float32, Int32
 
 PRODUCTS = ("mma_qk", "mma_pv")
 AWAITED = {"await_s": "mma_qk", "await_o": "mma_pv"}
@@ -52,7 +52,10 @@ def give_turn(plan: Plan, place: Place, is_start: cutlass.Constexpr):
 
 @dataclass(frozen=True)
 class Trips:
-    """What the trips of one work tile have in common. q, rows: position and shared values of the thread's two rows."""
+    """What the trips of one work tile have in common.
+
+    q, rows: position and shared values of the thread's two rows. tile: its number, negative where it is done a second time.
+    """
 
     plan: Plan
     tiles: Tiles
@@ -63,6 +66,7 @@ class Trips:
     at: At
     q: tuple[Any, Any]
     rows: tuple[Any, Any]
+    tile: Any
 
 
 def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool) -> None:
@@ -74,6 +78,8 @@ def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_parti
     program = [step for step in plan.programs["attend"] if step.stage in stages and step.operation != "finish"]
     products = [step for step in program if step.operation in PRODUCTS]
     in_turn = plan.takes_turns and len(stages) > 1
+    if trips.mods.hides and any(step.operation == "mma_pv" for step in program):
+        _clear_again(trips, now)
     trip = _Trip(trips, key, is_partial)
     for step in program:
         own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
@@ -85,6 +91,19 @@ def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_parti
             pass_turn(plan, trips.place)
         after(pipes, step.operation, step.lane, own)
     keep(trips.held.o, trip.o)
+
+
+def _clear_again(trips: Trips, now: Now) -> None:
+    """Where a tile is done a second time: values without what is not finite, before any product of the trip is begun."""
+    stage = next(step.stage for step in trips.plan.programs["attend"] if step.operation == "mma_pv")
+    _clear_if(trips.plan, trips.pipes, trips.place, trips.tiles, trips.tile, Now(now.steps - stage, now.tiles, now.full_tiles))
+
+
+@cute.jit
+def _clear_if(plan: Plan, pipes: Pipes, place: Place, tiles: Tiles, tile: Int32, now: Now):
+    if tile < 0:
+        before(pipes, "mma_pv", None, now)
+        unseen.clear(plan, tiles.shared + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride, place)
 
 
 class _Trip:

@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, visit
-from attnspec.backends.sm90.kernel.blocks import output, softmax_step
+from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
 from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
@@ -33,7 +33,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         q = own_rows(place, at)
         rows = (row_values(q[0], at), row_values(q[1], at))
         masked = hidden(at)
-        trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows)
+        trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows, tile)
         if trips > 0:
             start = Now(steps, visited, full)
             once(plan, pipes, 0, start, before)
@@ -49,12 +49,18 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             once(plan, pipes, 0, start, after)
             run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False)
             once(plan, pipes, 1, start, after)
+            if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
+                if tile < 0:
+                    unseen.show(plan, tiles, mods, at, place, q, rows, held)
         steps += trips
         end = Now(steps, visited, full)
         scales, lses = output.finished_rows(mods, at, *rows_of(held))
         before(pipes, "finish", None, end)
         o = softmax_step.scaled_rows(values(held.o), scales)
         output.write_shared(plan, tiles, o, place.first_row, place.lane)
+        if cutlass.const_expr(mods.hides):  # noqa: SIM102
+            if tile >= 0:
+                unseen.note(tiles, tile, o, lses)
         after(pipes, "finish", None, end)
         output.write_lse(tiles, at, place.rows, (lses[0], lses[1]), place.lane)
         visited += 1
