@@ -10,7 +10,6 @@ from attnspec.emulator.instructions.rule import BLOCKED, LANES, Act, Control, Ru
 from attnspec.emulator.machine.cta import SM_REGISTERS
 from attnspec.emulator.ptx.operands import Immediate, Instruction, Negated
 
-
 EVERYONE = 0xFFFFFFFF
 
 

@@ -26,6 +26,7 @@ from attnspec.emulator.instructions import (
     tensor_copy,
     tensor_map_change,
     tensor_mma,
+    warp_mma,
     warp_operations,
     warpgroup_mma,
 )
@@ -55,6 +56,7 @@ FAMILIES = (
     tensor_copy,
     tensor_map_change,
     warpgroup_mma,
+    warp_mma,
     launch_control,
 )
 Maker = Callable[[Instruction], Rule | None]
