@@ -52,7 +52,7 @@ def command(
 
         return write_pictures(analysed, shape, target, html, png, as_json)
     schedule, backward = (schedule_or_reason(analysed, target, direction) for direction in ("forward", "backward"))
-    flow = stages.draw(analysed)
+    flow = stages.draw(analysed, "forward", target)
     counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
     if as_json:
         click.echo(json_text(as_dict(analysed, shape, counted, schedule, backward, target)))
@@ -68,7 +68,7 @@ def schedule_or_reason(analysed: "Analysed", target: str, direction: Literal["fo
     from attnspec.lowering.schedule.refusal import Unsupported
 
     try:
-        return stages.place(stages.draw(analysed, direction), analysed, target)
+        return stages.place(stages.draw(analysed, direction, target), analysed, target)
     except (Unsupported, TargetError) as error:
         return str(error)
 

@@ -109,7 +109,7 @@ def refuse(target: str | None, on: str | None, shape: CallShape) -> str:
     if on is not None and target == "reference":
         raise click.UsageError("--on: the reference runs on the CPU as it is; the emulator runs GPU targets")
     if on is None and target in GPU_TARGETS:
-        runs = "; --on emulator runs its kernels on the CPU" if target == "sm100" else ""
+        runs = "; --on emulator runs its kernels on the CPU" if target in GPU_TARGETS else ""
         raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{runs}")
     scores = shape.heads * shape.len_q * shape.len_kv
     if scores > MOST_SCORES:
@@ -124,9 +124,9 @@ def refusal(spec: Spec, target: str) -> str:
     from attnspec.lowering.schedule.refusal import Unsupported
 
     analysed = stages.analyse(spec)
-    stages.place(stages.draw(analysed), analysed, target)
+    stages.place(stages.draw(analysed, "forward", target), analysed, target)
     try:
-        stages.place(stages.draw(analysed, "backward"), analysed, target)
+        stages.place(stages.draw(analysed, "backward", target), analysed, target)
     except Unsupported as error:
         return f"has no kernel: {error}"
     return ""

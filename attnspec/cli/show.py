@@ -65,7 +65,7 @@ def shown(file: str, stage: str, target: str, constants: Mapping[str, Any]) -> S
 
 def shown_on_gpu(analysed: "Analysed", stage: str, target: str) -> Shown:
     """The value of a stage that GPU targets alone have."""
-    dataflow = stages.draw(analysed)
+    dataflow = stages.draw(analysed, "forward", target)
     if stage == "dataflow":
         from attnspec.lowering.dataflow.show import dataflow_as_dict, show_dataflow
 

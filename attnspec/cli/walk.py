@@ -100,7 +100,7 @@ def walk_to_kernel(
     of = "" if direction == "forward" else "backward "
     dataflow = walk.step(
         f"{of}dataflow",
-        lambda: stages.draw(analysed, direction),
+        lambda: stages.draw(analysed, direction, target),
         lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
     )
     schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target, show_progress), tell_schedule)

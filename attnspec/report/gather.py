@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def gather(text: str, analysed: Analysed, shape: CallShape, target: str, *, compiles: bool = True) -> Facts:
     """Both kernels with their schedules and sources, and what their PTX holds if it is compiled."""
-    flow = stages.draw(analysed)
+    flow = stages.draw(analysed, "forward", target)
     counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
     kernels = tuple(kernel_or_reason(analysed, target, direction, compiles) for direction in ("forward", "backward"))
     return Facts(text, analysed, shape, picture_or_reason(analysed, shape), counted, kernels)
@@ -43,7 +43,7 @@ def kernel_or_reason(
     """One kernel, or the title and the reason why the target has none."""
     title = f"{target} {direction} kernel"
     try:
-        schedule = stages.place(stages.draw(analysed, direction), analysed, target)
+        schedule = stages.place(stages.draw(analysed, direction, target), analysed, target)
         emitted = stages.emit(analysed, schedule)
         limits = stages.limits_of(target)
     except (Unsupported, TargetError) as error:

@@ -1,0 +1,44 @@
+"""Hopper's forward out of the same search: FlashAttention-3's order, registers that its warps can have, rings that fit."""
+
+import pytest
+from attnspec.lowering.schedule.schedule import Role
+
+from tests.backends.sm90.build import scheduled, with_head_dim
+from tests.small_constants import VARIANTS, path_of
+
+DIMS = ("8", "40", "64", "96", "128", "192, 128", "128, 64", "136, 200", "256")
+
+
+def attending(text: str) -> Role:
+    return next(role for role in scheduled(text).roles if role.kind == "attend")
+
+
+def test_next_scores_and_this_product_run_beside_the_softmax_as_in_flash_attention_3() -> None:
+    program = [(step.operation, step.stage) for step in attending(with_head_dim("128")).program]
+    assert program[:3] == [("mma_qk", 0), ("mma_pv", 1), ("await_s", 0)]
+    order = [name for name, _ in program]
+    assert order.index("exp") < order.index("await_o") < order.index("convert")
+
+
+def test_warpgroups_that_multiply_hold_the_registers() -> None:
+    narrow, wide = (scheduled(with_head_dim(dims)).roles for dims in ("64", "128"))
+    assert {role.name: (len(role.warps), role.registers) for role in wide if role.program} == {
+        "attend": (8, 240),
+        "load": (1, 24),
+        "epilogue": (1, 24),
+    }
+    assert {role.name: (len(role.warps), role.registers) for role in narrow if role.program}["attend"] == (12, 160)
+
+
+@pytest.mark.parametrize("dims", DIMS)
+def test_tiles_of_a_head_dimension_fit(dims: str) -> None:
+    schedule = scheduled(with_head_dim(dims))
+    assert schedule.placement("kv").depth >= 2
+    assert schedule.tensor_columns == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variant_has_a_verified_schedule(variant: str) -> None:
+    schedule = scheduled(str(path_of(variant)))
+    assert schedule.target == "sm90"
+    assert schedule.proof.assumptions == ()
