@@ -136,7 +136,11 @@ class Reports:
         self.machine.fault("race-lanes", message, actor)
 
     def barrier(self, kind: str, actor: Any, agent: Agent, barrier: Any, maker: Agent, why: str) -> None:
-        """An mbarrier that is not set up as far as its user can know."""
+        """An mbarrier that is not set up as far as its user can know; told once for a kind of use, of many barriers."""
+        key = (kind, self.kin(actor.at), None)
+        if key in self.told:
+            return
+        self.told.add(key)
         self.machine.fault(kind, f"{actor.name} uses {barrier.name}, set up by {maker.name}: {why}", actor)
 
     def used(self, warp: Any, load: Agent) -> None:

@@ -1,6 +1,6 @@
 """mma.sync: a product of matrices that one warp holds in registers. PTX ISA 9.7.14.5 (shapes, and who holds which element).
 
-Thread t has row t / 4 of A (and that + 8) and column t / 4 of B; of each, the values of 4-byte group t % 4 and every fourth after it.
+Thread t has row t / 4 of A (and that + 8), column t / 4 of B; of each the values of 4-byte group t % 4 and every fourth after it.
 """
 
 import re

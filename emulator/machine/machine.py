@@ -98,6 +98,7 @@ class Machine:
                     self.start_next()
                 self.scheduler.run()
         except KernelFault as fault:
+            del self.faults[MOST_FAULTS - 1 :]  # there is always room for what ended the run
             self.fault(fault.kind, fault.message, self.actor)
 
     def start_next(self) -> None:

@@ -308,3 +308,10 @@ def test_matrices_are_all_lanes_deed():
     body += "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r0}; SYNC ld.shared.b32 %r9, [%r4];"
     assert kinds(body.replace("SYNC", "")) == {"race-lanes"}
     assert kinds(body.replace("SYNC", "bar.warp.sync -1;")) == set()
+
+
+def test_what_ends_a_run_is_told_however_much_was_told_before():
+    body = "".join(f"bra L{n}; L{n}: st.shared.b32 [%r1+{4 * n}], %r0; bar.warp.sync -1;" for n in range(30))
+    (*others, last) = run(START + body + "trap;", **SHARED).faults
+    assert {fault.kind for fault in others} == {"race-lanes"} and len(others) == 19
+    assert last.kind == "trap"
