@@ -12,8 +12,9 @@ from attnspec.distributed.autograd import Together
 from attnspec.distributed.estimate import H200, Machine, choose_layout
 from attnspec.distributed.job import Starts
 from attnspec.distributed.layout import Kind, SequenceLayout, layout_of
+from attnspec.distributed.load import Widths
 from attnspec.distributed.placements import Placed, local
-from attnspec.distributed.plan import Plan, Widths, make_plan
+from attnspec.distributed.plan import Plan, make_plan
 from attnspec.distributed.prepare import Layouts, axis_of
 from attnspec.distributed.programs import Programs
 from attnspec.distributed.ranks import Ranks, ranks_of
@@ -92,17 +93,26 @@ class ContextParallel:
         return layout_of(kinds[0], len_q, self.ranks.size), layout_of(kinds[1], len_kv, self.ranks.size)
 
     def choose(self, len_q: int, len_kv: int) -> Kind:
-        """The layout that "auto" stands for: the cost model's, or zigzag where what is visible depends on tensors or packing."""
-        spec, walk = self.attention.spec, self.attention.analysed.keys
-        if spec.is_varlen or tensors_of(walk):
+        """The layout of rows that "auto" stands for: the cost model's, or zigzag where the model would need tensors (`pick`)."""
+        spec = self.attention.spec
+        if spec.is_varlen or tensors_of(self.attention.analysed.keys):
             return "zigzag"
         if (len_q, len_kv) not in self._chosen:
             heads = AUTO_HEADS * (spec.group or 1)
-            sight = Sight(walk, Sizes(1, heads, AUTO_HEADS, (len_q,), (len_kv,)))
-            widths = Widths(heads, AUTO_HEADS, spec.head_dim, spec.head_dim_v)
-            given = (sight, widths, len_q, len_kv, self.ranks.size, self.machine, self.strategy)
-            self._chosen[len_q, len_kv] = choose_layout(*given)
+            self._chosen[len_q, len_kv] = self.pick(len_q, len_kv, heads=heads, kv_heads=AUTO_HEADS)
         return self._chosen[len_q, len_kv]
+
+    def pick(self, len_q: int, len_kv: int | None = None, **call: Any) -> SequenceLayout:
+        """The layout of rows that the cost model finds best for calls such as `plan` takes; no rank is asked."""
+        sight = self._sight(len_q, len_q if len_kv is None else len_kv, **call)
+        return choose_layout(sight, self._widths(sight.sizes), self.ranks.size, self.machine, self.strategy)
+
+    def with_layout(self, layout: Kind | tuple[Kind, Kind]) -> "ContextParallel":
+        """The same with shards cut otherwise: for layouts that change with the documents of a batch."""
+        options = self.strategy, layout, self.sharded, self.reduce_learned, self.machine
+        made = ContextParallel(self.attention, self.ranks, *options)
+        made.programs = self.programs
+        return made
 
     def shard(self, whole: Tensor, dim: int = 1, *, len_q: int | None = None) -> Tensor:
         """This rank's positions of a whole tensor. len_q: where the tensor goes along with keys of another length than q's."""
@@ -115,33 +125,34 @@ class ContextParallel:
         counts = self.ranks.objects("unsharding", part.shape[dim])
         return unshard(part, self.layouts(sum(counts))[0], self.ranks, dim)
 
-    def plan(
-        self,
-        len_q: int,
-        len_kv: int | None = None,
-        *,
-        batch: int = 1,
-        heads: int | None = None,
-        kv_heads: int = 1,
-        **tensors: Any,
-    ) -> Plan:
+    def plan(self, len_q: int, len_kv: int | None = None, **call: Any) -> Plan:
         """What calls of these sizes compute and send: `plan.explain()`; `plan=` of calls that share their tensors.
 
-        tensors: those that the mask's ranges read, whole. No rank is asked, and no packed sequences are taken.
+        call: batch (1), heads (a group a key/value head), kv_heads (1), and the tensors that the mask's ranges read, whole. No
+        rank is asked, and no packed sequences are taken.
         """
-        spec = self.attention.spec
-        if spec.is_varlen:
-            raise ArgumentError("plan: packed sequences are planned by their calls")
         len_kv = len_q if len_kv is None else len_kv
-        sizes = Sizes(batch, heads or kv_heads * (spec.group or 1), kv_heads, (len_q,), (len_kv,))
-        wanted = tensors_of(self.attention.analysed.keys)
+        sight = self._sight(len_q, len_kv, **call)
+        return self.plan_of(sight.sizes, self.layouts(len_q, len_kv), sight.tensors, (None, None))
+
+    def _sight(
+        self, len_q: int, len_kv: int, *, batch: int = 1, heads: int | None = None, kv_heads: int = 1, **tensors: Any
+    ) -> Sight:
+        """What calls of these sizes see."""
+        spec, walk = self.attention.spec, self.attention.analysed.keys
+        if spec.is_varlen:
+            raise ArgumentError(f"{spec.name}: packed sequences are planned by their calls")
+        wanted = tensors_of(walk)
         missing = sorted(wanted - set(tensors))
         if missing:
-            raise ArgumentError(
-                f"plan: what is visible depends on {', '.join(missing)}: give {'them' if missing[1:] else 'it'}, whole"
-            )
+            raise ArgumentError(f"plan: what is visible depends on {', '.join(missing)}, which a plan needs whole")
         arrays = {name: np.asarray(torch.as_tensor(tensors[name]).detach().cpu()) for name in wanted}
-        return self.plan_of(sizes, self.layouts(len_q, len_kv), arrays, (None, None))
+        sizes = Sizes(batch, heads or kv_heads * (spec.group or 1), kv_heads, (len_q,), (len_kv,))
+        return Sight(walk, sizes, arrays)
+
+    def _widths(self, sizes: Sizes) -> Widths:
+        """What a position holds."""
+        return Widths(sizes.heads, sizes.kv_heads, self.attention.spec.head_dim, self.attention.spec.head_dim_v)
 
     @overload
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, return_lse: Literal[False] = False, **tensors: Any) -> Tensor: ...
@@ -184,18 +195,20 @@ class ContextParallel:
         return Together.apply(job, taken.q, taken.k, taken.v, *taken.tensors)
 
     def kinds_of(self, len_q: int, len_kv: int) -> tuple[Kind, Kind]:
-        """The layouts by name, "auto" chosen."""
-        first, second = (self.choose(len_q, len_kv) if kind == "auto" else kind for kind in self.kinds)
-        return first, second
+        """The layouts by name, "auto" chosen: keys go as rows do, or contiguous where their lengths differ."""
+        rows, keys = self.kinds
+        if rows == "auto":
+            rows = self.choose(len_q, len_kv)
+        if keys == "auto":
+            keys = rows if len_q == len_kv or isinstance(rows, str) else "contiguous"
+        return rows, keys
 
     def plan_of(self, sizes: Sizes, layouts: Layouts, arrays: Mapping[str, Any], starts: Starts) -> Plan:
         """A plan; kept where it depends on sizes alone. arrays: the tensors that the mask's ranges read."""
         key = sizes, layouts
         if not arrays and key in self._plans:
             return self._plans[key]
-        spec = self.attention.spec
-        widths = Widths(sizes.heads, sizes.kv_heads, spec.head_dim, spec.head_dim_v)
-        made = make_plan(Sight(self.attention.analysed.keys, sizes, arrays), widths, *layouts, *starts)
+        made = make_plan(Sight(self.attention.analysed.keys, sizes, arrays), self._widths(sizes), *layouts, *starts)
         if not arrays:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnspec.distributed.layout import Kind, layout_of
-from attnspec.distributed.plan import Plan, Widths, make_plan
+from attnspec.distributed.layout import SequenceLayout, contiguous, striped, zigzag
+from attnspec.distributed.load import Load, Widths, balanced, load_of_layouts
 from attnspec.distributed.visible import TILE, Sight
 
 Direction = Literal["forward", "backward"]
@@ -56,39 +56,28 @@ class Estimate:
     sent: float
 
 
-def seconds_of_work(plan: Plan, machine: Machine, direction: Direction) -> Floats:
+def seconds_of_work(load: Load, machine: Machine, direction: Direction) -> Floats:
     """By rank of the queries and rank of the keys, all heads."""
     rate = machine.forward if direction == "forward" else machine.backward
-    return plan.work * (plan.widths.heads * tile_flops(plan.widths, direction) / rate)
+    return load.work * (load.widths.heads * tile_flops(load.widths, direction) / rate)
 
 
-def rows_sent(plan: Plan) -> Floats:
-    """Rows of keys by receiver and owner."""
-    rows = np.zeros((plan.ranks, plan.ranks))
-    for (rank, owner), pieces in plan.needs.items():
-        if rank != owner:
-            rows[rank, owner] = sum(piece.count for piece in pieces)
-    return rows * (plan.sight.sizes.batch if not plan.sight.sizes.is_packed else 1)
-
-
-def ring(plan: Plan, machine: Machine, direction: Direction) -> Estimate:
+def ring(load: Load, machine: Machine, direction: Direction) -> Estimate:
     """Each step's keys travel while those of the one before are worked on; gradients go home a step later, in f32."""
-    ranks = np.arange(plan.ranks)
-    work, rows = seconds_of_work(plan, machine, direction), rows_sent(plan)
-    clock, begun = work[ranks, ranks].copy(), np.zeros(plan.ranks)
-    for step in range(1, plan.ranks):
-        owner = (ranks + step) % plan.ranks
-        came = np.maximum(begun, begun[owner]) + travel(rows[ranks, owner] * plan.widths.key_bytes, ranks, owner, machine)
-        if direction == "backward" and step > 1:  # the gradients of the step before share the link
-            before, reader = (ranks + step - 1) % plan.ranks, (ranks - step + 1) % plan.ranks
-            home = np.maximum(rows[ranks, before], rows[reader, ranks]) * 2 * plan.widths.key_bytes
-            came = np.maximum(came, begun + travel(home, ranks, before, machine) + came - begun)
+    ranks = np.arange(load.ranks)
+    work, rows = seconds_of_work(load, machine, direction), load.sent
+    clock, begun = work[ranks, ranks].copy(), np.zeros(load.ranks)
+    width, is_backward = load.widths.key_bytes, direction == "backward"
+    home = np.zeros(load.ranks)
+    for step in range(1, load.ranks):
+        owner, reader = (ranks + step) % load.ranks, (ranks - step) % load.ranks
+        came = np.maximum(begun, begun[owner]) + travel(rows[ranks, owner] * width, ranks, owner, machine) + home
         begun = np.maximum(clock, np.where(rows[ranks, owner] > 0, came, 0.0))
         clock = begun + work[ranks, owner]
-    factor = 1 if direction == "forward" else 3
-    return Estimate(
-        "ring", float(clock.max()), float(work.sum(1).mean()), float(rows.sum(0).max()) * plan.widths.key_bytes * factor
-    )
+        if is_backward:  # the gradients of a step share the link with the keys of the next but one; the busier way counts
+            home = travel(np.maximum(rows[ranks, owner], rows[reader, ranks]) * 2 * width, ranks, owner, machine)
+    sent = rows.sum(0) + (2 * rows.sum(1) if is_backward else 0)
+    return Estimate("ring", float((clock + home).max()), float(work.sum(1).mean()), float(sent.max()) * width)
 
 
 def travel(size: Floats, one: NDArray[np.int64], other: NDArray[np.int64], machine: Machine) -> Floats:
@@ -104,27 +93,22 @@ def all_together(machine: Machine, ranks: int, sent: float) -> float:
     return max(near / machine.near, far / machine.far) + machine.latency
 
 
-def all_gather(plan: Plan, machine: Machine, direction: Direction) -> Estimate:
+def all_gather(load: Load, machine: Machine, direction: Direction) -> Estimate:
     """Nothing overlaps."""
-    work = seconds_of_work(plan, machine, direction).sum(1)
-    size = positions(plan) / plan.ranks * (plan.ranks - 1) * plan.widths.key_bytes * (1 if direction == "forward" else 3)
-    return Estimate("all_gather", float(work.max()) + all_together(machine, plan.ranks, size), float(work.mean()), size)
+    work = seconds_of_work(load, machine, direction).sum(1)
+    size = load.positions / load.ranks * (load.ranks - 1) * load.widths.key_bytes * (1 if direction == "forward" else 3)
+    return Estimate("all_gather", float(work.max()) + all_together(machine, load.ranks, size), float(work.mean()), size)
 
 
-def ulysses(plan: Plan, machine: Machine, direction: Direction) -> Estimate:
+def ulysses(load: Load, machine: Machine, direction: Direction) -> Estimate:
     """Nothing overlaps; work is even. The backward exchanges the inputs once more, then gradients."""
-    work = float(seconds_of_work(plan, machine, direction).sum() / plan.ranks)
-    shared = max(1, plan.ranks // plan.widths.kv_heads)
+    work = float(seconds_of_work(load, machine, direction).sum() / load.ranks)
+    shared = max(1, load.ranks // load.widths.kv_heads)
     once = (
-        positions(plan) / plan.ranks * (plan.widths.query_bytes + shared * plan.widths.key_bytes) * (plan.ranks - 1) / plan.ranks
+        load.positions / load.ranks * (load.widths.query_bytes + shared * load.widths.key_bytes) * (load.ranks - 1) / load.ranks
     )
     size = once * (1 if direction == "forward" else 3)
-    return Estimate("ulysses", work + all_together(machine, plan.ranks, size), work, size)
-
-
-def positions(plan: Plan) -> int:
-    """Of keys, over the batch."""
-    return plan.layout_kv.length * (1 if plan.sight.sizes.is_packed else plan.sight.sizes.batch)
+    return Estimate("ulysses", work + all_together(machine, load.ranks, size), work, size)
 
 
 STRATEGIES = {"ring": ring, "all_gather": all_gather, "ulysses": ulysses}
@@ -135,33 +119,38 @@ def has_heads(widths: Widths, ranks: int) -> bool:
     return widths.heads % ranks == 0 and (widths.kv_heads % ranks == 0 or ranks % widths.kv_heads == 0)
 
 
-def step_seconds(plan: Plan, machine: Machine, strategy: str) -> float:
+def step_seconds(load: Load, machine: Machine, strategy: str) -> float:
     """Forward and backward."""
     model = STRATEGIES[strategy]
-    return sum(model(plan, machine, direction).seconds for direction in ("forward", "backward"))
+    return sum(model(load, machine, direction).seconds for direction in ("forward", "backward"))
 
 
-def choose_strategy(plan: Plan, machine: Machine) -> str:
+def choose_strategy(load: Load, machine: Machine) -> str:
     """The strategy of the least time, forward and backward; the ring where two are alike."""
-    names = [name for name in STRATEGIES if name != "ulysses" or has_heads(plan.widths, plan.ranks)]
-    return min(names, key=lambda name: step_seconds(plan, machine, name))
+    names = [name for name in STRATEGIES if name != "ulysses" or has_heads(load.widths, load.ranks)]
+    return min(names, key=lambda name: step_seconds(load, machine, name))
 
 
-def candidates(length: int, ranks: int) -> tuple[str, ...]:
-    """Layouts worth a look: stripes of whole tiles, so that there is a kernel call a stripe and not one a token."""
+def candidates(sight: Sight, length: int, ranks: int) -> list[SequenceLayout]:
+    """Layouts worth a look, those of fewest runs first: a run is a kernel call for every other run that it sees."""
     stripe = max(TILE, length // (8 * ranks) // TILE * TILE)
-    return ("contiguous", "zigzag", f"striped:{stripe}")
+    found = [contiguous(length, ranks), zigzag(length, ranks)]
+    return [*found, *(balanced(sight, length, ranks, runs) for runs in (2, 8)), striped(length, ranks, stripe)]
 
 
-def choose_layout(
-    sight: Sight, widths: Widths, length_q: int, length_kv: int, ranks: int, machine: Machine, strategy: str = "ring"
-) -> Kind:
-    """The layout of the least time, forward and backward; the first of those alike (within 1 %)."""
-    strategy = "ring" if strategy == "auto" else strategy
-    names = candidates(max(length_q, length_kv), ranks) if strategy != "ulysses" else ("contiguous",)
-    times = {}
-    for name in names:
-        plan = make_plan(sight, widths, layout_of(name, length_q, ranks), layout_of(name, length_kv, ranks))
-        times[name] = step_seconds(plan, machine, strategy)
-    best = min(times.values())
-    return next(name for name, seconds in times.items() if seconds <= 1.01 * best)
+def choose_layout(sight: Sight, widths: Widths, ranks: int, machine: Machine, strategy: str = "ring") -> SequenceLayout:
+    """The layout of rows that takes least time, forward and backward; the first of those alike (within 1 %).
+
+    Keys are cut as rows are, or contiguously where their lengths differ.
+    """
+    (length,), (length_kv,) = sight.sizes.lengths_q, sight.sizes.lengths_kv
+    if strategy == "ulysses":
+        return contiguous(length, ranks)
+    found = candidates(sight, length, ranks)
+    times = []
+    for layout in found:
+        keys = layout if length_kv == length else contiguous(length_kv, ranks)
+        load = load_of_layouts(sight, widths, layout, keys)
+        names = STRATEGIES if strategy == "auto" else (strategy,)
+        times.append(min(step_seconds(load, machine, name) for name in names if name != "ulysses"))
+    return next(layout for layout, seconds in zip(found, times, strict=True) if seconds <= 1.01 * min(times))

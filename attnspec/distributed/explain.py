@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnspec.distributed.estimate import H200, STRATEGIES, Machine, has_heads, rows_sent
+from attnspec.distributed.estimate import H200, STRATEGIES, Machine, has_heads
 from attnspec.distributed.plan import Plan
 
 MOST_RANKS = 32  # of which pairs are drawn
@@ -41,7 +41,7 @@ def pairs(plan: Plan) -> str:
 
 def by_rank(plan: Plan) -> str:
     """Rows, work and bytes."""
-    rows, work = rows_sent(plan), plan.work.sum(1)
+    rows, work = plan.load.sent, plan.load.work.sum(1)
     mean = work.mean() if plan.ranks else 0.0
     lines = [
         f"  {'rank':>4} {'rows':>9} {'tiles a head':>13} {'of mean':>8} {'ring sends':>12} {'receives':>12}   backward twice more"
@@ -51,15 +51,10 @@ def by_rank(plan: Plan) -> str:
         sends, receives = (size(float(total) * plan.widths.key_bytes) for total in (rows[:, rank].sum(), rows[rank].sum()))
         lines.append(f"  {rank:>4} {plan.layout_q.counts[rank]:>9} {work[rank]:>13.0f} {share:>7.0%} {sends:>12} {receives:>12}")
     whole = float(rows.sum()) * plan.widths.key_bytes
-    everything = plan.layout_kv.length * (plan.ranks - 1) * plan.widths.key_bytes * batch(plan)
+    everything = plan.load.positions * (plan.ranks - 1) * plan.widths.key_bytes
     lines.append(f"balance {plan.balance:.0%} (mean work over the largest), in visible tiles of 128 x 128")
     lines.append(f"the ring sends {size(whole)} in all, {whole / everything if everything else 0:.0%} of all keys to all ranks")
     return "\n".join(lines)
-
-
-def batch(plan: Plan) -> int:
-    """Sequences that are cut alike."""
-    return 1 if plan.sight.sizes.is_packed else plan.sight.sizes.batch
 
 
 def strategies(plan: Plan, machine: Machine) -> str:
@@ -72,7 +67,7 @@ def strategies(plan: Plan, machine: Machine) -> str:
         if name == "ulysses" and not has_heads(plan.widths, plan.ranks):
             lines.append(f"  {name:<11} heads do not divide: {plan.widths.heads} over {plan.widths.kv_heads}")
             continue
-        forward, backward = model(plan, machine, "forward"), model(plan, machine, "backward")
+        forward, backward = model(plan.load, machine, "forward"), model(plan.load, machine, "backward")
         work = forward.work + backward.work
         sent = size(forward.sent + backward.sent)
         lines.append(f"  {name:<11} {span(forward.seconds):>11} {span(backward.seconds):>11} {span(work):>14} {sent:>11}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,11 @@ class SequenceLayout:
         for span in self.spans:
             counts[span.rank] += span.last - span.first
         return tuple(counts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A few letters that differ where the spans do."""
+        return blake2b(repr(self.spans).encode(), digest_size=4).hexdigest()
 
     def positions(self, rank: int) -> NDArray[np.int64]:
         """The position of each row of a shard."""

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attnspec.distributed.layout import SequenceLayout
+from attnspec.distributed.load import Load, Widths, load_of
 from attnspec.distributed.pieces import Piece, pieces
-from attnspec.distributed.visible import TILE, Intervals, Sight, intervals, tiles_seen
+from attnspec.distributed.visible import TILE, Intervals, Sight, intervals
 
 
 @dataclass(frozen=True)
@@ -24,26 +22,6 @@ class Part:
     queries: Piece
     keys: Piece
     is_full: bool
-
-
-@dataclass(frozen=True)
-class Widths:
-    """What a position holds."""
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    width_v: int
-
-    @property
-    def key_bytes(self) -> int:
-        """Of k and v, 16 bits."""
-        return 2 * self.kv_heads * (self.head_dim + self.width_v)
-
-    @property
-    def query_bytes(self) -> int:
-        """Of q and out, 16 bits."""
-        return 2 * self.heads * (self.head_dim + self.width_v)
 
 
 Pairs = Mapping[tuple[int, int], tuple[Part, ...]]
@@ -90,15 +68,14 @@ class Plan:
         return "full" if seen == whole else "partial"
 
     @cached_property
-    def work(self) -> NDArray[np.float64]:
-        """Visible tiles of 128 x 128 of one head, by rank of the queries and rank of the keys."""
-        return work(self)
+    def load(self) -> Load:
+        """What each rank has to compute and to be sent."""
+        return load_of(self.sight, self.widths, self.layout_q, self.layout_kv, self.queries, self.keys)
 
     @property
     def balance(self) -> float:
-        """Mean work of a rank over the largest: 1 where all have the same, 1 / ranks where one has it all."""
-        totals = self.work.sum(1)
-        return float(totals.mean() / totals.max()) if totals.max(initial=0.0) > 0 else 1.0
+        """Mean work of a rank, in visible tiles, over the largest."""
+        return self.load.balance
 
     def explain(self, machine: str = "h200") -> str:
         """Pairs, bytes and work by rank, and what each strategy would cost on a machine of `estimate.MACHINES`."""
@@ -172,15 +149,3 @@ def row_in(needs: Sequence[Piece], run: Piece) -> int:
             return start + run.row - piece.row
         start += piece.count
     raise KeyError(run)
-
-
-def work(plan: Plan) -> NDArray[np.float64]:
-    """Visible tiles by pair of ranks: each query tile asked once, whatever the number of ranks."""
-    totals = np.zeros((plan.ranks, plan.ranks))
-    for query in plan.queries:
-        keys = [key for key in plan.keys if key.sequence == query.sequence]
-        if not keys:
-            continue
-        edges = np.array([keys[0].first, *(key.last for key in keys)])
-        np.add.at(totals[query.rank], [key.rank for key in keys], tiles_seen(plan.sight, query, edges))
-    return totals * (plan.sight.sizes.batch if not plan.sight.sizes.is_packed else 1)

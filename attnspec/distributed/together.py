@@ -54,7 +54,7 @@ def options(context: "ContextParallel", deterministic: bool, plan: Plan | None) 
     return {
         "target": f"{context.attention.target or 'by device'}{', emulated' if context.attention.on else ''}",
         "strategy": context.strategy,
-        "layout": " and ".join(getattr(kind, "name", str(kind)) for kind in context.kinds),
+        "layout": " and ".join(kind if isinstance(kind, str) else f"{kind.name} #{kind.digest}" for kind in context.kinds),
         "options": said + (f", plan #{plan.digest}" if plan is not None else ""),
     }
 
@@ -83,7 +83,7 @@ def job_of(
     deterministic: bool,
 ) -> Job:
     """The kernels, and who does what."""
-    strategy = choose_strategy(plan, context.machine) if context.strategy == "auto" else context.strategy
+    strategy = choose_strategy(plan.load, context.machine) if context.strategy == "auto" else context.strategy
     spec, sizes = spec_of(context.attention.spec, strategy, context.ranks, plan.sight.sizes)
     program, bare = context.programs.pair(spec, taken.q.device)
     variant = Variant(program, bare, tensors, sizes, spec.head_dim, spec.head_dim_v, deterministic)

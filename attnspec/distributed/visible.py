@@ -3,7 +3,7 @@
 Work goes with the runs and the query tiles; nothing is of the size of the mask.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnspec.distributed.pieces import Piece
-from attnspec.language.expr import names, tensors_read
+from attnspec.language.expr import Expr, Search, names, nodes, tensors_read
 from attnspec.lowering.analysis.analysed import Range, Walk
 from attnspec.lowering.analysis.evaluate import Array, Env, evaluate
 from attnspec.lowering.analysis.tiles import covered
@@ -53,9 +53,9 @@ class Sight:
         sequences = np.asarray(sequences)[:, None, None]
         return Env(
             {
-                "b": sequences if sizes.is_packed else b,
-                "h": h,
-                "hkv": h // (sizes.heads // max(1, sizes.kv_heads)),
+                "b": sequences if sizes.is_packed else plain(b),
+                "h": plain(h),
+                "hkv": plain(h) // (sizes.heads // max(1, sizes.kv_heads)),
                 "batch": sizes.batch,
                 "heads": sizes.heads,
                 "kv_heads": sizes.kv_heads,
@@ -66,6 +66,11 @@ class Sight:
             },
             self.tensors,
         )
+
+
+def plain(values: Array) -> Array:
+    """One value as a number."""
+    return values if values.size > 1 else np.int64(values.item())
 
 
 def used_names(walk: Walk) -> set[str]:
@@ -86,10 +91,22 @@ def sample(values: NDArray[Any], most: int) -> NDArray[Any]:
 
 def ends_of(item: Range, env: Env) -> tuple[Array, Array]:
     """First and last (half-open) of a range for every run, batch element and head, held to the length."""
+    batch = np.asarray(env.names["b"])
+    if batch.ndim and batch.shape[0] == 1 and batch.size > 1 and any(isinstance(at, Search) for at in nodes_of(item)):
+        # Searches in one row of a tensor are one operation, in several rows one each: an element of the batch at a time.
+        parts = [ends_of(item, env.with_names(b=np.int64(b))) for b in batch.ravel()]
+        first, last = (np.concatenate(np.broadcast_arrays(*ends), axis=1) for ends in zip(*parts, strict=True))
+        return first, last
     first, last = evaluate(item.first, env), evaluate(item.last, env)
     length = env.names["len_kv"]
     first, last = np.broadcast_arrays(np.clip(first, 0, length), np.clip(last, 0, length))
     return first, np.maximum(first, last)
+
+
+def nodes_of(item: Range) -> Iterator[Expr]:
+    """Of both ends."""
+    yield from nodes(item.first)
+    yield from nodes(item.last)
 
 
 def intervals(sight: Sight, runs: Sequence[Piece], hidden: bool = False) -> list[Intervals]:
