@@ -142,21 +142,25 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     from attnspec.runtime.kernel import Kernel
     from attnspec.runtime.reference_program import ReferenceProgram
 
+    learned = attention.learned_flags
+    if target == "reference":
+        return Kernel(ReferenceProgram(emit_reference(attention.analysed), learned))
+    analysed = attention.analysed
+
+    def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
+        return place(draw(analysed, direction, target, deterministic=deterministic), analysed, target)
+
+    schedule = scheduled("forward")
+    emitted, width_v = emit(analysed, schedule), attention.spec.head_dim_v
     if attention.on == "emulator":
         from attnspec.runtime.emulated_backward import EmulatedBackward
         from attnspec.runtime.emulated_program import EmulatedProgram
 
-        analysed = attention.analysed
-        schedule = place(draw(analysed, "forward", target), analysed, target)
-        learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
-
         def make_backward(deterministic: bool) -> EmulatedBackward:
-            schedule = place(draw(analysed, "backward", target, deterministic=deterministic), analysed, target)
+            schedule = scheduled("backward", deterministic)
             return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
-        emitted = emit(analysed, schedule)
-        return Kernel(EmulatedProgram(emitted, schedule, attention.spec.head_dim_v, make_backward=make_backward))
-    if target != "reference":
-        raise TargetError(f"target {target!r} cannot be launched by this version of attnspec")
-    learned = tuple(tensor.is_learned for tensor in attention.spec.tensors)
-    return Kernel(ReferenceProgram(emit_reference(attention.analysed), learned))
+        return Kernel(EmulatedProgram(emitted, schedule, width_v, make_backward=make_backward))
+    from attnspec.runtime.launched_program import LaunchedProgram
+
+    return Kernel(LaunchedProgram(emitted, width_v, learned, lambda fixed: emit(analysed, scheduled("backward", fixed))))

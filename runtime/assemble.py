@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ from attnspec.runtime.binary import Binary, read_resources
 from attnspec.language.diagnostics import InternalError
 
 COMPILER = "nvidia-cutlass-dsl"
+FUNCTION = "attnspec"  # the host function of an object file
 DIALECTS = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")  # each looks for settings of its own; importing the compiler starts both
 ALIGNMENT = 16  # bytes, of the start of q, k, v and out, and of their strides (TMA)
 
@@ -90,6 +91,42 @@ def quiet_settings(scratch: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def assemble_object(emitted: Emitted, folder: Path) -> bytes:
+    """An object file: a module's kernels with their host function, for `load_object` of this process or another."""
+    (module,) = emitted.modules
+    path = folder / module.file_name
+    path.write_text(module.text, encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
+        from attnspec.backends.cute.kernel.lines import telling_lines
+
+        live = load_file(module, path)
+        with telling_lines(str(path), module.spans):
+            compiled = compile_for_launch(getattr(live, module.name), emitted.manifest, scratch)
+        made = Path(scratch) / "kernel.o"
+        compiled.export_to_c(str(made), function_name=FUNCTION, export_only_tvm_ffi_symbols=True)
+        return made.read_bytes()
+
+
+def load_object(path: Path) -> Callable[..., Any]:
+    """The host function of an object file: takes torch's tensors, and launches on torch's current stream of their device."""
+    with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
+        from cutlass.cute.runtime import load_module
+
+        return getattr(load_module(str(path), enable_tvm_ffi=True), FUNCTION)
+
+
+def compile_for_launch(function: Any, manifest: Mapping[str, Any], scratch: str) -> Any:
+    """A host function that costs a call microseconds: tensors are read by TVM-FFI, and the stream is torch's own."""
+    import cutlass.cute as cute
+    from cutlass import Int32
+    from cutlass.cute.runtime import make_fake_stream
+
+    options = ["--enable-tvm-ffi", f"--gpu-arch {manifest['architecture']}", "--generate-line-info", "--keep-ptx"]
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    options += [f"--dump-dir {scratch}"]
+    return cute.compile(function, *fake_arguments(manifest["arguments"]), Int32(1), stream, options=" ".join(options))
 
 
 def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: bool) -> Any:

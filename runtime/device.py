@@ -4,7 +4,7 @@ import torch
 
 from attnspec.errors import TargetError
 
-FAMILIES = {10: ("sm100", "Blackwell"), 9: ("sm90", "Hopper")}  # by major compute capability
+TARGETS = {(10, 0): "sm100", (9, 0): "sm90"}  # by compute capability: code for sm_100a and sm_90a runs on no other
 
 
 def target_for(device: torch.device, wanted: str | None, on: str | None) -> str:
@@ -33,8 +33,8 @@ def gpu_target(device: torch.device, wanted: str | None) -> str:
         raise TargetError(f"q is on {device}: attnspec runs on CUDA GPUs (sm_90, sm_100) and on the CPU")
     major, minor = torch.cuda.get_device_capability(device)
     name = f"{torch.cuda.get_device_name(device)} (compute capability {major}.{minor})"
-    target = FAMILIES[major][0] if major in FAMILIES else None
+    target = TARGETS.get((major, minor))
     if target is None or wanted not in (None, target):
-        needs = wanted or "sm_90 or sm_100"
+        needs = wanted or "code for sm_90a or sm_100a"
         raise TargetError(f"{device} is {name}: {needs} cannot run there; move the tensors to the CPU for the reference")
-    raise TargetError(f"{device} is {name}: this version of attnspec compiles for {target} but cannot launch there yet")
+    return target

@@ -17,15 +17,19 @@ def test_the_cpu_runs_the_reference(wanted):
     assert target_for(torch.device("cpu"), wanted, None) == "reference"
 
 
+@pytest.mark.parametrize(("capability", "wanted"), [((10, 0), None), ((10, 0), "sm100"), ((9, 0), None), ((9, 0), "sm90")])
+def test_a_gpu_runs_the_target_of_its_architecture(monkeypatch, capability, wanted):
+    on_gpu(monkeypatch, capability)
+    assert target_for(CUDA, wanted, None) == {10: "sm100", 9: "sm90"}[capability[0]]
+
+
 @pytest.mark.parametrize(
     ("capability", "wanted", "words"),
     [
-        ((10, 0), None, "compiles for sm100 but cannot launch there yet"),
-        ((10, 3), None, "compiles for sm100 but cannot launch there yet"),
-        ((9, 0), None, "compiles for sm90 but cannot launch there yet"),
         ((9, 0), "sm100", "capability 9.0): sm100 cannot run there"),
-        ((8, 0), None, "capability 8.0): sm_90 or sm_100 cannot run there"),
-        ((12, 0), None, "capability 12.0): sm_90 or sm_100 cannot run there"),
+        ((10, 3), None, "capability 10.3): code for sm_90a or sm_100a cannot run there"),
+        ((8, 0), None, "capability 8.0): code for sm_90a or sm_100a cannot run there"),
+        ((12, 0), None, "capability 12.0): code for sm_90a or sm_100a cannot run there"),
         ((10, 0), "reference", "target 'reference' runs on CPU tensors, but q is on cuda:0"),
     ],
 )

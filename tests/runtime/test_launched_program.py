@@ -1,0 +1,99 @@
+"""Kernels as a GPU is given them, all but the last step: host function, arguments, scratch and results are the real ones."""
+
+import pytest
+import torch
+from attnspec.runtime import launched_program
+from attnspec.runtime.arguments import Placing
+from attnspec.runtime.checked import WHOLE
+from attnspec.runtime.draw_inputs import Shape, draw_inputs
+from attnspec.runtime.kernel import Kernel
+from attnspec.runtime.launched_program import LaunchedProgram
+
+import attnspec
+from attnspec import stages
+from tests.runtime.standin import function_in_emulator
+
+TEXT = "attention launched\nhead_dim 64\nlearned w: f32[heads]\nscore = score * w[h]\nmask = causal\nsink = w[h]\n"
+PACKED = "attention packed\nhead_dim 64\nvarlen\nmask = causal\n"
+
+
+@pytest.fixture(autouse=True)
+def four_processors(monkeypatch):
+    monkeypatch.setattr(launched_program, "processors", lambda device: 4)
+
+
+def program_of(attention, target: str, load=function_in_emulator) -> LaunchedProgram:
+    """The program that a GPU would run."""
+    made = stages.make_kernel(attention, target).program
+    assert isinstance(made, LaunchedProgram)
+    return LaunchedProgram(made.emitted, made.width_v, made.learned, made.make_backward, load)
+
+
+def results(attention, kernel, inputs, *, backward: bool):
+    """out and lse, and with the backward all gradients."""
+    leaves = [array.clone().requires_grad_(backward) for array in (inputs.q, inputs.k, inputs.v)]
+    tensors = {name: array.clone().requires_grad_(backward) for name, array in inputs.tensors.items()}
+    call = attention.checks.call(*leaves, tensors, Placing(**inputs.keywords) if inputs.keywords else WHOLE, False)
+    found = kernel(call)
+    return [*found, *(torch.autograd.grad(found, [*leaves, *tensors.values()], (inputs.dout, inputs.dlse)) if backward else ())]
+
+
+def assert_close(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one.float(), other.float(), atol=0.02, rtol=0.02)  # O, dO and P are of 8 bits
+
+
+@pytest.mark.parametrize(("target", "text"), [("sm90", "attention dense\nhead_dim 64\nmask = causal\n"), ("sm100", PACKED)])
+def test_the_forward_as_it_is_launched_gives_what_the_reference_gives(target, text):
+    attention = attnspec.build(text)
+    inputs = draw_inputs(attention.spec, Shape(2, 2, 1, 130, 140))
+    found = results(attention, Kernel(program_of(attention, target)), inputs, backward=False)
+    assert_close(found, results(attention, attention.kernel_for(inputs.q.device), inputs, backward=False))
+
+
+@pytest.mark.slow
+def test_the_backward_as_it_is_launched_gives_what_the_reference_gives():
+    attention = attnspec.build(TEXT)
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 130, 140))
+    found = results(attention, Kernel(program_of(attention, "sm100")), inputs, backward=True)
+    assert_close(found, results(attention, attention.kernel_for(inputs.q.device), inputs, backward=True))
+
+
+def test_a_kernel_is_loaded_once_for_all_sizes_and_strides():
+    loads, launches = [], []
+
+    def load(emitted):
+        loads.append(emitted.modules[0].name)
+        return lambda *arguments: launches.append(arguments)
+
+    attention = attnspec.build("attention dense\nhead_dim 64\n")
+    program = program_of(attention, "sm100", load)
+    for length in (1, 5, 200):
+        wide = torch.zeros(1, length, 6, 64, dtype=torch.bfloat16)
+        results(attention, Kernel(program), draw_inputs(attention.spec, Shape(2, 2, 1, length, length)), backward=True)
+        Kernel(program)(attention.checks.call(wide[:, :, :2], wide[:, :, 2:4], wide[:, :, 4:], {}, WHOLE, False))
+    assert loads == ["forward", "backward"]
+    assert len(launches) == 9
+
+
+def test_an_empty_call_launches_nothing():
+    attention = attnspec.build("attention dense\nhead_dim 64\n")
+    program = program_of(attention, "sm100", lambda emitted: lambda *arguments: pytest.fail("launched"))
+    q = torch.zeros(0, 5, 2, 64, dtype=torch.bfloat16)
+    assert Kernel(program)(attention.checks.call(q, q, q, {}, WHOLE, False))[0].shape == (0, 5, 2, 64)
+
+
+def test_deterministic_gradients_have_a_kernel_of_their_own():
+    loads = []
+
+    def load(emitted):
+        loads.append(emitted.manifest["scratch"] if emitted.modules[0].name == "backward" else None)
+        return lambda *arguments: None
+
+    attention = attnspec.build("attention dense\nhead_dim 64\n")
+    program = program_of(attention, "sm100", load)
+    q = torch.zeros(1, 5, 2, 64, dtype=torch.bfloat16, requires_grad=True)
+    for deterministic in (False, True, True):
+        Kernel(program)(attention.checks.call(q, q, q, {}, WHOLE, deterministic))[0].sum().backward()
+    assert [one["turns"] > 0 for one in loads if one is not None] == [False, True]
