@@ -38,6 +38,12 @@ class Inputs:
     dlse: Tensor
     keywords: dict[str, Any] = field(default_factory=dict)
 
+    def on(self, device: torch.device | str) -> "Inputs":
+        """The same on another device."""
+        q, k, v, dout, dlse = (array.to(device) for array in (self.q, self.k, self.v, self.dout, self.dlse))
+        tensors, keywords = ({name: array.to(device) for name, array in given.items()} for given in (self.tensors, self.keywords))
+        return Inputs(q, k, v, tensors, dout, dlse, keywords)
+
 
 def fit_shape(spec: Spec, shape: Shape) -> Shape:
     """The shape with key/value heads that go with a declared `group`."""
