@@ -19,7 +19,7 @@ from tests.emulator.silicon.probe import Probe
 
 GROUPS = (
     "maps", "elementwise", "warps", "barriers", "matrices", "clusters", "memory", "tiles", "im2col", "products", "tables",
-    "sweeps",
+    "warp_products", "sweeps",
 )  # fmt: skip
 SECONDS = 120  # for one process; a whole group takes a few
 
