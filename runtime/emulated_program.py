@@ -47,14 +47,17 @@ class EmulatedProgram(EmulatedBinary):
         """out and lse of a call on CPU tensors."""
         return self.run(call, chosen_seed(self.seed))[0]
 
-    def run(self, call: Call, seed: int | None) -> "tuple[Forward, Report | None]":
-        """The forward with another timing, and the emulator's report (None where there is nothing to launch)."""
+    def run(self, call: Call, seed: int | None, parts: int = 1) -> "tuple[Forward, Report | None]":
+        """The forward with another timing, and the emulator's report (None where there is nothing to launch).
+
+        parts: work tiles that share out the keys of a row.
+        """
         from attnspec.emulator.launch import launch
 
         out, lse = empty_results(call, self.width_v)
         if not out.numel():
             return Forward(out, lse, ()), None
-        arguments = forward_arguments(call, out, lse)
+        arguments = forward_arguments(call, out, lse, parts if self.emitted.manifest["shares_keys"] else None)
         report = launch(self.binary.compiled, *arguments, CTAS, seed=seed, names=self.names)
         return Forward(out, lse, ()), checked(report)
 

@@ -1,10 +1,14 @@
 """What a GPU kernel's host function takes: a checked call's tensors and the places of its sequences."""
 
+import math
+from functools import cache
 from typing import Any
 
 import torch
 from attnspec.runtime.call import Call
 from torch import Tensor
+
+TENSOR_STEP = 16  # elements that the width of a value is padded to inside a kernel
 
 
 def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
@@ -14,13 +18,34 @@ def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
     return call.q.new_empty(*rows, heads, width_v), torch.empty(lse, dtype=torch.float32, device=call.q.device)
 
 
-def forward_arguments(call: Call, out: Tensor, lse: Tensor) -> tuple[Any, ...]:
-    """Arguments of `forward`, but for the multiprocessors and the stream. Packed tensors are a batch of one."""
+def forward_arguments(call: Call, out: Tensor, lse: Tensor, parts: int | None = 1) -> tuple[Any, ...]:
+    """Arguments of `forward`, but for the multiprocessors and the stream. Packed tensors are a batch of one.
+
+    parts: work tiles that share out the keys of a row; None for a kernel that has no such.
+    """
     declared = tuple(map(as_argument, call.tensors))
     arrays = (call.q, call.k, call.v, out, lse)
     if call.layout.is_packed:
         arrays = tuple(array.unsqueeze(0) for array in arrays)
-    return *arrays, *declared, *places(call)
+    shared = () if parts is None else (*scratch_of_parts(out, parts), parts)
+    return *arrays, *declared, *places(call), *shared
+
+
+def scratch_of_parts(out: Tensor, parts: int) -> tuple[Tensor, Tensor]:
+    """Room for the products, and for the maximum and sum, of every part of every row; none is needed for one part."""
+    if parts == 1:
+        return no_scratch(out.device)
+    *rows, width = out.shape
+    count = math.prod(rows) * parts
+    numbers = (count * -(-width // TENSOR_STEP) * TENSOR_STEP, count * 2)
+    first, second = (torch.empty(max(1, number), dtype=torch.float32, device=out.device) for number in numbers)
+    return first, second
+
+
+@cache
+def no_scratch(device: torch.device) -> tuple[Tensor, Tensor]:
+    """What stands for scratch that is not looked at, made once for a device."""
+    return torch.empty(1, dtype=torch.float32, device=device), torch.empty(1, dtype=torch.float32, device=device)
 
 
 def places(call: Call) -> tuple[Any, ...]:

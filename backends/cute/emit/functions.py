@@ -83,8 +83,8 @@ def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_read
     source.blank(2)
     with source.block("MODS = Mods("):
         source.line("keys=seen_keys, hidden=hidden_keys, row=row_values,")
-        source.line(f"score={'new_score' if spec.score != SCORE else None},")
-        source.line(f"mask={'visible_keys' if spec.mask is not None else None},")
+        score, mask = "new_score" if spec.score != SCORE else None, "visible_keys" if spec.mask is not None else None
+        source.line(f"score={score}, mask={mask},")
         source.line(f"sink={'sink_score' if spec.sink is not None else None},")
         source.line(f"scale={None if folded else 'softmax_scale'},")
         source.line(f"to_log2={factor!r},")

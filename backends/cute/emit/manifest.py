@@ -21,9 +21,8 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "architecture": architecture,
         "spec": show(spec),
         "constants": {constant.name: constant.value for constant in spec.constants},
-        "arguments": arguments_of(spec)
-        if schedule.dataflow.direction == "forward"
-        else backward_arguments_of(spec, schedule.dataflow.deterministic),
+        "arguments": _arguments_of(spec, schedule),
+        "shares_keys": shares_keys(schedule),
         "threads": schedule.threads,
         "shared_bytes": schedule.shared_bytes,
         "tensor_columns": schedule.tensor_columns,
@@ -31,6 +30,23 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "scratch": scratch_of(schedule) if schedule.dataflow.direction == "backward" else {},
         "roles": {role.name: {"warps": list(role.warps), "registers": role.registers} for role in schedule.roles},
     }
+
+
+def shares_keys(schedule: Schedule) -> bool:
+    """Whether work tiles of the kernel may share out the keys of the same rows."""
+    return schedule.target == "sm100" and schedule.dataflow.direction == "forward"
+
+
+def _arguments_of(spec: Spec, schedule: Schedule) -> list[dict[str, Any]]:
+    if schedule.dataflow.direction == "backward":
+        return backward_arguments_of(spec, schedule.dataflow.deterministic)
+    return arguments_of(spec) + (parts_of() if shares_keys(schedule) else [])
+
+
+def parts_of() -> list[dict[str, Any]]:
+    """Scratch of results over parts of the keys, and how many parts there are."""
+    scratch = [{"name": name, "dtype": "f32", "rank": 1, "width": None} for name in ("parts_out", "parts_stats")]
+    return [*scratch, {"name": "parts", "dtype": "i32", "rank": 0, "width": None}]
 
 
 def arguments_of(spec: Spec) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ class Tiles:
     starts: pointer to words: the start of tensor memory and that of shared memory in 16-byte units, which each role reads for
     itself, since held from the kernel's beginning they spill; then the number of the first doubtful work tile (see `unseen`).
     q_few, o_few: q and o in boxes of a few rows, for work tiles of several heads; None where there are none.
+    parts_out, parts_stats: where work tiles that share out keys leave products, maxima and sums, see `merge`.
     """
 
     q: Box
@@ -38,6 +39,8 @@ class Tiles:
     starts: Any
     q_few: Any = None
     o_few: Any = None
+    parts_out: Any = None
+    parts_stats: Any = None
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     sizes, facts, together = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
     if cut is not None:
-        tile, part = _divide(tile, cut.parts)
+        tile, part = _part_of(tile, cut.parts)
     blocks = sequences.blocks(rows, facts, sizes.batch)
     across = _across(plan, cut, sizes)
     group, rest = _divide(tile, together * blocks)
@@ -219,6 +219,17 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
     hkv, chunk = _divide(unit, chunks(plan, cut, group))
     h = unit if cut is None or cut.row_bits is None else hkv * group + chunk * heads_of(plan, cut)
     return At(sequence, work.tensors, h, hkv, row, *_clip(sequence, row, rows.count), part, parts_of(cut))
+
+
+@cute.jit
+def _part_of(tile: Int32, parts: Int32):
+    """Number of the tile among those of all keys, and which part of the keys it has."""
+    part = Int32(0)
+    if parts > 1:
+        whole = Int32(Uint32(tile) // Uint32(parts))
+        part = tile - whole * parts
+        tile = whole
+    return tile, part
 
 
 def own_cut(cut: Cut | None) -> Cut | None:
@@ -286,8 +297,18 @@ def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     whole = runs(plan.tile_kv, at.sequence.keys, tuple((low - first, high - first) for low, high in ranges))
     if isinstance(at.parts, int):
         return whole
-    start, end = (_divide(whole.trips * part, at.parts)[0] for part in (at.part, at.part + 1))
+    start, end = _share_of(whole.trips, at.part, at.parts)
     return Steps(end - start, whole.starts, whole.lengths, start)
+
+
+@cute.jit
+def _share_of(trips: Int32, part: Int32, parts: Int32):
+    """First step of a part, and the first after it: parts differ by a step at most, and may be empty."""
+    start, end = Int32(0), trips
+    if parts > 1:
+        start = Int32(Uint32(trips * part) // Uint32(parts))
+        end = Int32(Uint32(trips * (part + 1)) // Uint32(parts))
+    return start, end
 
 
 def runs(tile: int, length: Any, ranges: tuple[tuple[Any, Any], ...]) -> Steps:

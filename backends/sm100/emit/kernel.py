@@ -95,10 +95,11 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
-    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    results = ", ".join(f"{name}: cute.Tensor" for name in ("value", "lse", "parts_out", "parts_stats"))
+    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, parts: Int32"
     if packs:
         atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
-    with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
+    with source.block(f"def forward_kernel({atoms}, {results}{tensors}, {numbers}):"):
         allocator = write_opening(source, schedule)
         _write_bundles(source, schedule, spec, packs)
         write_dispatch(source, schedule)
@@ -119,7 +120,7 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
                 size, rows = PAIR_BOXES.get(name, (size, rows))
             count = f"PLAN.{depth} * PLAN.{stride} // PLAN.{size}"
             source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
-        source.line("value=value, lse=lse, shared=shared.toint(),")
+        source.line("value=value, lse=lse, parts_out=parts_out, parts_stats=parts_stats, shared=shared.toint(),")
         source.line("stats=cute.recast_ptr(shared + PLAN.stats_offset, dtype=Float32), starts=starts,")
         for name, depth in (("q", "query_tiles"), ("o", "o_depth")) if packs else ():
             count = f"PLAN.{depth} * PLAN.{name}_stride // (FEW * PLAN.row_bytes)"
@@ -129,7 +130,7 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
     source.line(f"tensors = SimpleNamespace({names})")
     place, rank = ("*pair.share(ctas)", ", rank=pair.rank()") if is_pair else ("cute.arch.block_idx()[0], ctas", "")
     own = f"Sizes(*sizes), {place}, tiles_in_all, heads_together, tensors"
-    cut = ", Cut(row_bits, 1)" if packs else ""
+    cut = f", Cut({'row_bits' if packs else None}, parts)"
     source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){cut}{rank})")
 
 
@@ -206,10 +207,12 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
     source.line("@cute.jit")
     head = "q: cute.Tensor, k: cute.Tensor, v: cute.Tensor, out: cute.Tensor, lse: cute.Tensor"
     sequences = sequences_of(spec)
-    with source.block(f"def forward({head}{tensors}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"):
+    last = "parts_out: cute.Tensor, parts_stats: cute.Tensor, parts: Int32, processors: Int32, stream: cuda.CUstream"
+    with source.block(f"def forward({head}{tensors}, {sequences.parameters}, {last}):"):
         source.docstring(
             "Launch on `stream`, a CTA for each of `processors` multiprocessors at most.",
             *sequences.about,
+            "parts: work tiles that share a row's keys; parts_out, parts_stats: their scratch, PLAN.width_v and 2 f32 each.",
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
             view, few = sequences.view.format(tensor), f"{name}_few_atom, {name}_few_source"
@@ -222,14 +225,15 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         if packs:
             source.line(f"row_bits = choose_row_bits(PLAN, {sequences.rows}, q.shape[2] // k.shape[2])")
-        cut = ", Cut(row_bits, 1)" if packs else ""
+        cut = f", Cut({'row_bits' if packs else None}, parts)"
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts){cut})")
         pairs = "pair.CTAS * cutlass.min(tiles_in_all, cutlass.max(processors // pair.CTAS, Int32(1)))"
         source.line(f"ctas = {pairs if is_pair else 'cutlass.min(tiles_in_all, processors)'}")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in ("q", "k", "v", "o", *(("q_few", "o_few") if packs else ())))
-        more = ", row_bits" if packs else ""
+        more = ", parts, row_bits" if packs else ", parts"
         numbers = f"sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1]{cut}){more}"
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
-        source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
+        source.line(f"launched = forward_kernel({atoms}, v, lse, parts_out, parts_stats{values}, {numbers})")
         cluster = "cluster=[pair.CTAS, 1, 1], " if is_pair else ""
         source.line(f"launched.launch(grid=[ctas, 1, 1], {cluster}{limits})")
+        source.line("merge(PLAN, MODS.to_log2, out, lse, parts_out, parts_stats, parts, stream)")

@@ -57,8 +57,8 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     if schedule.dataflow.ctas > 1:
         source.line(f"from {SHARED}.blocks import pair")
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
-    if packs:
-        source.line(f"from {SHARED}.cut import FEW, Cut, choose_row_bits")
+    source.line(f"from {SHARED}.cut import {'FEW, Cut, choose_row_bits' if packs else 'Cut'}")
+    source.line(f"from {SHARED}.merge import merge")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.work import Sizes, Work, count, together")

@@ -29,11 +29,11 @@ sink = sinks[h]
 """
 BIASED = "attention biased\nhead_dim 64\ninput bias: f32[2 * 512]\nscore = score + bias[clamp(q - kv + 512, 0, 1023)]\n"
 SHAPES = [
-    pytest.param(Shape(1, 2, 1, 300, 417), id="two heads"),
+    pytest.param(Shape(1, 2, 1, 300, 417), id="two heads", marks=pytest.mark.slow),
     pytest.param(Shape(2, 8, 2, 3, 700), id="a few rows"),
     pytest.param(Shape(1, 7, 1, 9, 130), id="no power of two"),
-    pytest.param(Shape(1, 40, 1, 1, 300), id="more heads than a tile has room for"),
-    pytest.param(Shape(1, 6, 2, 70, 5), id="empty rows"),
+    pytest.param(Shape(1, 40, 1, 1, 300), id="more heads than a tile has room for", marks=pytest.mark.slow),
+    pytest.param(Shape(1, 6, 2, 70, 5), id="empty rows", marks=pytest.mark.slow),
 ]
 
 
@@ -84,6 +84,7 @@ def test_a_value_that_is_not_a_number_reaches_the_rows_of_every_head_that_see_it
     assert torch.isnan(out[0, 2:]).all()
 
 
+@pytest.mark.slow
 def test_bits_are_the_same_for_every_timing() -> None:
     attention = emulated(OF_HEADS)
     inputs = draw_inputs(attention.spec, Shape(2, 8, 2, 11, 300))

@@ -1,23 +1,21 @@
 """The end of a row: normalise O, put it in shared memory as TMA wants it, and its log-sum-exp."""
 
-import math
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.row_end import normalise
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import At
-from attnspec.backends.sm100.kernel.blocks import tensor_memory, unseen
+from attnspec.backends.sm100.kernel.blocks import part_output, tensor_memory, unseen
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Float32, Int32
 
 CHUNK = 16  # columns of O moved at a time: what a thread holds in registers
 PIECE_BYTES = 16
-LOG2_E = math.log2(math.e)
-LN_2 = math.log(2.0)
 
 
 @cute.jit
@@ -42,8 +40,12 @@ def finish(
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     before(pipes, "finish", lane, end)
     stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
-    row_sum = stats.load()
-    scale, lse = normalise(mods, at, row_sum, (stats + plan.tile_q).load())
+    row_sum, row_max = stats.load(), (stats + plan.tile_q).load()
+    scale, lse = normalise(mods.to_log2, None if mods.sink is None else mods.sink(at), row_sum, row_max)
+    factor, part_max, part_sum = part_output.with_sink(mods, at, row_sum, row_max)
+    exists, is_whole = at.row + at.place < at.end, at.parts == 1
+    products, statistics = part_output.place_of(plan, tiles, at)
+    total = Float32(0.0)
     if has_steps:
         before(pipes, "finish", lane, end, once=True)
         column = plan.o_column + lane * plan.o_column_stride
@@ -51,16 +53,24 @@ def finish(
         if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
             if tile < 0:
                 unseen.show(plan, tiles, mods, whole, at, thread, address)
-        total = write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+        if is_whole:
+            total = write_shared(plan, tiles, pipes, lane, end, thread, address, scale)
+        else:
+            total = write_part(plan, address, factor, products, exists)
         if cutlass.const_expr(mods.hides):  # noqa: SIM102
             if tile >= 0:
                 unseen.note(plan, tiles, tile, row_sum, total)
         after(pipes, "finish", lane, end, once=True)
     else:
-        write_zeros(plan, tiles, pipes, lane, end, thread)
-    sequence, row = at.sequence, at.row + at.place
-    if row < at.end:
-        tiles.lse[sequence.lse_axis, at.h, sequence.lse_row + row] = lse
+        if is_whole:
+            write_zeros(plan, tiles, pipes, lane, end, thread)
+        else:
+            part_output.zeros(plan, products, exists)
+    if is_whole:
+        if exists:
+            tiles.lse[at.sequence.lse_axis, at.h, at.sequence.lse_row + at.row + at.place] = lse
+    else:
+        part_output.put_stats(statistics, part_max, part_sum, exists)
     after(pipes, "finish", lane, end)
 
 
@@ -81,40 +91,6 @@ def _scaled_pairs(address: Any, factor: Float32) -> list[Any]:
 
 def _apart(pairs: list[Any]) -> list[Float32]:
     return [value for pair in pairs for value in f32.apart(pair)]
-
-
-def normalise(mods: Mods, at: At, row_sum: Float32, row_max: Float32) -> tuple[Float32, Float32]:
-    """Factor for the row of O, and its log-sum-exp in natural log (-inf for a row that sees nothing and has no sink)."""
-    peak = row_max * mods.to_log2
-    if mods.sink is None:
-        is_empty = row_sum == Float32(0.0)
-        scale = Float32(cutlass.select_(is_empty, Float32(0.0), Float32(1.0) / row_sum))
-        lse = log_sum(row_max, mods.to_log2, row_sum)
-        return scale, Float32(cutlass.select_(is_empty, -Float32.inf, lse))
-    own_sink = mods.sink(at)
-    sink = own_sink * LOG2_E
-    top = cute.arch.fmax(peak, sink)
-    own = cute.math.exp2(peak - top, fastmath=True)
-    total = row_sum * own + cute.math.exp2(sink - top, fastmath=True)
-    is_empty = top == -Float32.inf
-    scale = Float32(cutlass.select_(is_empty, Float32(0.0), own / total))
-    lse = cutlass.select_(peak >= sink, log_sum(row_max, mods.to_log2, total), log_sum(own_sink, LOG2_E, total))
-    return scale, Float32(cutlass.select_(is_empty, -Float32.inf, Float32(lse)))
-
-
-def log_sum(peak: Float32, to_log2: float, total: Float32) -> Float32:
-    """ln(exp(peak) * total), `total` summed relative to the rounded peak * to_log2; to_log2: a multiple of log2(e).
-
-    What that rounding lost is added again: at scores of -65536 it is 2^-8, and the log-sum-exp has finer steps.
-    """
-    factor = Float32(to_log2)
-    lost = _fused(peak, factor, -(peak * factor))
-    return _fused(cute.math.log2(total) - lost, Float32(LN_2), peak * Float32(to_log2 * LN_2))
-
-
-def _fused(left: Float32, right: Float32, addend: Float32) -> Float32:
-    """left * right + addend, rounded once."""
-    return ptx("fma.rn.f32 {$w0}, {$r0}, {$r1}, {$r2};", left, right, addend, returns=[Float32])
 
 
 def _row_addresses(plan: Plan, tiles: Tiles, pipes: Pipes, lane: int, now: Now, thread: Any) -> list[Any]:
@@ -144,6 +120,17 @@ def write_shared(
         words = f32.narrow(_apart(pairs), plan.element)
         for at in range(0, len(words), 4):
             _put(plan, row, (column // 2 + at) // 4, words[at : at + 4])
+    low, high = f32.apart(total)
+    return low + high
+
+
+def write_part(plan: Plan, address: Any, scale: Float32, products: Any, exists: Any) -> Float32:
+    """The same, to where results over parts of the keys go."""
+    total = f32.twice(0.0)
+    for column in range(0, plan.width_v, CHUNK):
+        pairs = _scaled_pairs(address + column, scale)
+        total = unseen.has_infinite(pairs, total)
+        part_output.put_columns(products + column * part_output.WORD_BYTES, _apart(pairs), exists)
     low, high = f32.apart(total)
     return low + high
 

@@ -50,9 +50,10 @@ def _store(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, at: At, lane: cut
 
 @cute.jit
 def _store_boxes(plan: Plan, box: Box, own: At, room: tuple):
-    """A box for each 64 columns, from a row of a query tile on; none, if that lies beyond the sequence."""
+    """A box for each 64 columns, from a row of a query tile on; none, if that lies beyond the sequence, or has a part of
+    the keys."""
     sequence, row = own.sequence, own.row + own.place
-    if row < own.end:
+    if (row < own.end) & (own.parts == 1):
         first, stride = room
         for column in cutlass.range_constexpr(-(-plan.head_dim_v // plan.box_columns)):
             target = box.source[None, sequence.row_shift + row, column, own.h, sequence.row_axis]
