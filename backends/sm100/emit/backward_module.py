@@ -1,18 +1,19 @@
 """The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
 
 from attnspec.backends.cute.emit.backward_functions import write_backward_functions
+from attnspec.backends.cute.emit.backward_kernel import Frame, is_exact, write_backward_kernels
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.backward_kernel import is_exact, write_backward_kernels
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
-from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of
+from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of, write_dispatch, write_opening
 from attnspec.backends.sm100.emit.module import KERNEL, SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
 PASSES = ("convert", "prepare")
+EVERYWHERE = frozenset({"load", "store"})  # roles that all targets share
 EXACT = "settle"  # the pass that only exact sums want
 
 
@@ -28,8 +29,14 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    write_backward_kernels(source, schedule, analysed.spec)
+    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_dispatch, _closing))
     return Module("backward", str(source), source.spans)
+
+
+def _closing(schedule: Schedule) -> tuple[str, ...]:
+    """Give tensor memory back."""
+    allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
+    return (f"tear_down(PLAN, starts, warp, {allocator})",)
 
 
 def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, functions: str) -> None:
@@ -48,6 +55,8 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
         source.line(f"from {KERNEL}.blocks.clear_padding import clear_padding")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     passes = (*PASSES, EXACT) if exact else PASSES
-    for name in sorted({*passes, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}):
-        source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
+    own = {role_function(role, schedule) for role in schedule.roles} - {IDLE}
+    for folder, names in ((SHARED, {*passes, *own & EVERYWHERE}), (KERNEL, own - EVERYWHERE)):
+        for name in sorted(names):
+            source.line(f"from {folder}.roles_backward.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

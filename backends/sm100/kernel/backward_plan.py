@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.cute.kernel.plan import Step, Widths
-
-PART = 128  # columns of a part
-LANES = 128  # of tensor memory
-BOXES = 2  # that hold them
+from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
+from attnspec.backends.cute.kernel.plan import Step
 
 
 @dataclass(frozen=True)
-class BackwardPlan(Widths):
+class BackwardPlan(BackwardWidths):
     """Numbers of a backward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
@@ -68,47 +65,3 @@ class BackwardPlan(Widths):
     def half(self) -> int:
         """Queries of a tile that one of the two compute warpgroups works on."""
         return self.tile_q // 2
-
-    @property
-    def rows_bytes(self) -> int:
-        """Bytes of what a query tile's rows bring."""
-        return self.planes * self.tile_q * 4
-
-    @property
-    def parts_qk(self) -> int:
-        """Parts that have columns of dK and dQ; where dV has more, they make those of the last once more, for nobody."""
-        return -(-self.head_dim // PART) if self.parts > 1 else 1
-
-    @property
-    def parts_v(self) -> int:
-        """Parts that have columns of dV."""
-        return -(-self.head_dim_v // PART) if self.parts > 1 else 1
-
-    @property
-    def dk_width(self) -> int:
-        """Columns of dK made at a time."""
-        return self.width_qk if self.parts == 1 else min(self.width_qk, PART)
-
-    @property
-    def dv_width(self) -> int:
-        """Columns of dV made at a time."""
-        return self.width_v if self.parts == 1 else min(self.width_v, PART)
-
-    @property
-    def dq_columns(self) -> int:
-        """Columns of tensor memory that dQ takes."""
-        return self.width_qk if self.parts == 1 else self.tile_q
-
-    @property
-    def sum_width(self) -> int:
-        """Numbers of a row of the sum of dQ, in each part."""
-        return self.width_qk if self.parts == 1 else PART
-
-    def boxes(self, head_dim: int) -> int:
-        """TMA boxes of a tile of that head dimension: in shared memory whole parts, if there are parts."""
-        boxes = -(-head_dim // self.box_columns)
-        return boxes if self.parts == 1 else -(-boxes // BOXES) * BOXES
-
-    def part_bytes(self, rows: int) -> int:
-        """From one part of a tile of so many rows to the next."""
-        return BOXES * rows * self.row_bytes

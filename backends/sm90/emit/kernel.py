@@ -1,72 +1,21 @@
 """The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from attnspec.backends.cute.emit.dialect import attribute_names
+from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Role, Schedule
 
 from attnspec.language.spec import Spec
 
-
-@dataclass(frozen=True)
-class Sequences:
-    """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
-
-    view: of a tensor, for TMA. module: of the kernel library.
-    """
-
-    module: str
-    parameters: str
-    about: tuple[str, ...]
-    batch: str
-    lengths: str
-    facts: str
-    view: str
-
-
-DENSE = Sequences(
-    module="dense",
-    parameters="q_first: Int32, kv_first: Int32, len_q: Int32, len_kv: Int32",
-    about=(
-        "q, out: (batch, rows, heads, width); k, v: (batch, keys, kv_heads, width); lse: (batch, heads, rows), f32.",
-        "q_first, kv_first: global positions of the first row and key; len_q, len_kv: whole lengths.",
-    ),
-    batch="q.shape[0]",
-    lengths="len_q, len_kv",
-    facts="q_first, kv_first",
-    view="{}",
-)
-PACKED = Sequences(
-    module="packed",
-    parameters="starts_q: cute.Tensor, starts_kv: cute.Tensor",
-    about=(
-        "q, out: (1, total rows, heads, width); k, v: (1, total keys, kv_heads, width); lse: (1, heads, total rows), f32.",
-        "starts_q, starts_kv: batch + 1 starts of sequences, i32.",
-    ),
-    batch="starts_q.shape[0] - 1",
-    lengths="q.shape[1], k.shape[1]",
-    facts="starts_q, starts_kv",
-    view="packed.view({})",
-)
 WARPGROUP = 4  # warps that share one setmaxnreg
 IDLE = "idle"
-
-
-def sequences_of(spec: Spec) -> Sequences:
-    """How a variant's calls give their sequences."""
-    return PACKED if spec.is_varlen else DENSE
 
 
 def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
     """`forward_kernel` and `forward`."""
     _write_device(source, schedule, spec)
     _write_host(source, spec)
-
-
-def tensor_names(spec: Spec) -> list[str]:
-    return list(attribute_names(spec).values())
 
 
 def _write_opening(source: Source) -> None:
@@ -84,7 +33,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
-    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, run: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         _write_opening(source)
         _write_bundles(source, spec)
@@ -107,8 +56,8 @@ def _write_bundles(source: Source, spec: Spec) -> None:
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
-    own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors"
-    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts))")
+    own = "Sizes(*sizes), cute.arch.block_idx()[0] * run, ctas, tiles_in_all, heads_together, tensors"
+    source.line(f"work = Share({own}, {sequences_of(spec).module}.sequences(*facts), run=run)")
 
 
 def _write_dispatch(source: Source, schedule: Schedule) -> None:
@@ -170,10 +119,12 @@ def _write_host(source: Source, spec: Spec) -> None:
             source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
-        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts))")
+        source.line(f"sequences = {sequences.module}.sequences(*facts)")
+        source.line("tiles_in_all = count(PLAN, Sizes(*sizes), sequences)")
+        source.line("run = run_of(PLAN, tiles_in_all, processors)")
         source.line("ctas = cutlass.min(tiles_in_all, processors)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1])"
+        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), sequences, k.shape[1]), run"
         source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")

@@ -4,8 +4,9 @@ from attnspec.backends.cute.emit.dialect import LIBRARY
 from attnspec.backends.cute.emit.functions import write_functions
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.pipes import write_pipes
+from attnspec.backends.cute.emit.sequences import sequences_of
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm90.emit.kernel import IDLE, sequences_of, write_kernel
+from attnspec.backends.sm90.emit.kernel import IDLE, write_kernel
 from attnspec.backends.sm90.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
@@ -45,9 +46,10 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
-    source.line(f"from {SHARED}.work import Sizes, Work, count, together")
+    source.line(f"from {SHARED}.work import Sizes")
     source.line(f"from {KERNEL}.blocks.set_up import set_up")
     source.line(f"from {KERNEL}.plan import Plan")
     for name in sorted({role.kind for role in schedule.roles} - {IDLE}):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
+    source.line(f"from {KERNEL}.walk import Share, count, run_of, together")
     source.line("from cutlass import Float32, Int32, Int64")

@@ -5,16 +5,17 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import LANES, PART
 from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, put_words, row_address
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.query_walk import KeyAt
-from attnspec.backends.sm100.kernel.backward_plan import LANES, PART, BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from cutlass import Boolean, Float32, Int32, Int64
 
 PIECE = 16  # columns of dK and dV that a thread holds at a time
-QUAD = 4  # f32 values of 16 bytes
 
 
 def load_query_gradient(plan: BackwardPlan, tiles: BackwardTiles, thread: Any, columns: range) -> list[Int32]:
@@ -39,19 +40,6 @@ def stage(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chun
     for first in range(0, plan.chunk, QUAD):
         text = "st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};"
         ptx(text, place + first * (plan.tile_q * 4), *words[first : first + QUAD])
-
-
-def add(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, row_tile: Any) -> None:
-    """A chunk of dQ added to the sum of its query tile, or of a part of it (PTX ISA, cp.reduce.async.bulk)."""
-    source = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-    offset = Int64(row_tile) * (plan.sum_width * plan.tile_q) + chunk * plan.chunk * LANES
-    target = (tiles.sum_dq.iterator + offset).toint()
-    text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{$r0}], [{$r1}], {$r2};"
-    count = Int32(plan.chunk * LANES * 4)
-    with cute.arch.elect_one():
-        ptx(text, Int64(target), source, count)
-    cute.arch.cp_async_bulk_commit_group()
-    cute.arch.cp_async_bulk_wait_group(0, read=True)
 
 
 @cute.jit
@@ -95,21 +83,8 @@ def finish(
             _put(target, first, width, [Int32(0)] * (PIECE // 2), exists, limit)
 
 
-def row_address(tensor: cute.Tensor, b: Any, row: Any, head: Any) -> Int64:
-    """Address of a row of a (batch, length, heads, width) tensor."""
-    strides = tensor.stride
-    offset = Int64(b) * Int64(strides[0]) + Int64(row) * Int64(strides[1]) + Int64(head) * Int64(strides[2])
-    return Int64((tensor.iterator + offset).toint())
-
-
 def _put(target: Int64, first: int, width: int, words: list[Int32], exists: Any, limit: Any) -> None:
     """16 columns of a row, of which the last 8 may be padding. limit: columns that there are, where that is not the width."""
     for at in range(0, min(PIECE, width - first), 8):
         is_there = exists if isinstance(limit, int) else exists & (first + at < limit)
         put_words(target + (first + at) * 2, words[at // 2 : at // 2 + 4], is_there)
-
-
-def put_words(target: Int64, words: list[Any], exists: Any) -> None:
-    """16 bytes to global memory, if the row is one of the sequence."""
-    text = "{.reg .pred p; setp.ne.b32 p, {$r5}, 0; @p st.global.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};}"
-    ptx(text, target, *words, Int32(exists))

@@ -16,12 +16,12 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, Exact, LearnedRead
-from attnspec.backends.cute.kernel.blocks import exact_sum
 from attnspec.backends.cute.kernel.blocks.arithmetic import place
+from attnspec.backends.cute.kernel.blocks.gradient_sums import add, from_lane, with_warp
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, tensor_memory
-from cutlass import Float32, Int32, Int64
+from cutlass import Float32, Int32
 
 LANES = 32
 IN_REGISTERS = ("scalar", "head", "key")  # addresses that stay the same over all steps of a head
@@ -95,28 +95,6 @@ def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Any) -> 
         sums[index] = Float32(0.0)
 
 
-def with_warp(tensor: Any, indices: tuple[Any, ...], value: Float32) -> None:
-    """Add the sum over a warp, from one lane."""
-    for step in (16, 8, 4, 2, 1):
-        value = value + _from_lane(value, step)
-    with cute.arch.elect_one():
-        add(tensor, indices, value)
-
-
-def add(tensor: Any, indices: tuple[Any, ...], value: Float32) -> None:
-    """Add to an element of a sum in global memory."""
-    if isinstance(tensor, Exact):
-        exact_sum.add(_words(tensor, indices), value)
-    else:
-        ptx("red.global.add.f32 [{$r0}], {$r1};", place(tensor, indices).toint(), value)
-
-
-def _words(sums: Exact, indices: tuple[Any, ...]) -> Int64:
-    """Address of the words of an element."""
-    offset = Int64(place(sums.tensor, indices).toint()) - Int64(sums.tensor.iterator.toint())
-    return Int64(sums.words.iterator.toint()) + offset * (exact_sum.WORDS * exact_sum.WORD_BYTES // 4)
-
-
 def _shares(read: LearnedRead, ds: Shares, s: Shares | None, element: Any) -> Shares:
     """d(score) times the partial derivative, of each query; 0 where d(score) is 0, whatever the derivative."""
     found = []
@@ -137,11 +115,6 @@ def _total(shares: Shares) -> Float32:
     return parts[0]
 
 
-def _from_lane(value: Float32, distance: int) -> Float32:
-    """The value of the lane whose number differs in that bit."""
-    return ptx(f"shfl.sync.bfly.b32 {{$w0}}, {{$r0}}, {distance}, 31, 0xffffffff;", value, returns=[Float32])
-
-
 def _indices(read: LearnedRead, q: Any, element: Any) -> tuple[Any, ...]:
     return read.indices(q, element.kv, element.at, element.key)
 
@@ -156,13 +129,13 @@ def _add_rows(tiles: BackwardTiles, read: LearnedRead, shares: Shares, element: 
     width = LANES // 2
     values = shares
     if len(shares) == width:  # lanes 16 to 31 end with the same sums as 0 to 15
-        values = [_pick(lane < width, value + _from_lane(value, width), Float32(0.0)) for value in shares]
+        values = [_pick(lane < width, value + from_lane(value, width), Float32(0.0)) for value in shares]
         lane, width = lane & (width - 1), width // 2
     while width:
         is_upper = (lane & width) != 0
         kept = [_pick(is_upper, values[at + width], values[at]) for at in range(width)]
         sent = [_pick(is_upper, values[at], values[at + width]) for at in range(width)]
-        values = [one + _from_lane(other, width) for one, other in zip(kept, sent, strict=True)]
+        values = [one + from_lane(other, width) for one, other in zip(kept, sent, strict=True)]
         width //= 2
     _add(tiles, read, element.first_query + lane, element, values[0])
 

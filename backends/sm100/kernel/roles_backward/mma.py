@@ -5,11 +5,12 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import PART
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.query_walk import locate, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
-from attnspec.backends.sm100.kernel.backward_plan import PART, BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_core
 from cutlass import Boolean, Int32
 

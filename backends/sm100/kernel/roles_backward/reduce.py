@@ -5,10 +5,11 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import LANES
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.query_walk import locate, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
-from attnspec.backends.sm100.kernel.backward_plan import LANES, BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_output
 from cutlass import Int32
 

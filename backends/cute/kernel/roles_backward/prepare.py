@@ -6,12 +6,12 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, RowAt
+from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
+from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, row_address
+from attnspec.backends.cute.kernel.blocks.gradient_sums import with_warp
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import find_row
 from attnspec.backends.cute.kernel.work import Sequences, Sizes
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, row_address
-from attnspec.backends.sm100.kernel.blocks.learned_gradient import with_warp
 from cutlass import Float32, Int32, Int64
 
 LOG2_E = math.log2(math.e)
@@ -20,7 +20,7 @@ PIECE = 8  # elements of 16 bytes
 
 @cute.jit
 def prepare(
-    plan: BackwardPlan,
+    plan: BackwardWidths,
     mods: BackwardMods,
     sizes: Sizes,
     sequences: Sequences,
@@ -68,7 +68,7 @@ def _add_sink(mods: BackwardMods, sums: Any, at: RowAt, share: Float32) -> None:
         with_warp(getattr(sums, read.name), read.indices(at), share * read.partial(at))
 
 
-def _dot(plan: BackwardPlan, left: Int64, right: Int64) -> Float32:
+def _dot(plan: BackwardWidths, left: Int64, right: Int64) -> Float32:
     """Sum of products of two rows of 16-bit values, the row's length of `head_dim_v`."""
     total = Float32(0.0)
     for first in range(0, plan.head_dim_v, PIECE):
@@ -77,7 +77,7 @@ def _dot(plan: BackwardPlan, left: Int64, right: Int64) -> Float32:
     return total
 
 
-def _wide(plan: BackwardPlan, address: Int64) -> list[Float32]:
+def _wide(plan: BackwardWidths, address: Int64) -> list[Float32]:
     """8 values of 16 bits as f32."""
     words = ptx("ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Int32] * 4)
     packed = cute.make_rmem_tensor(4, Int32)

@@ -5,20 +5,20 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Box
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from cutlass import Int32, Int64
 
 KEYS = ("load_k", "load_v")  # once a work tile
 
 
 @cute.jit
-def load(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+def load(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
     """Waits: the empty sides of k, v, q, dO and rows. Signals: their full sides, through the bytes that TMA counts.
 
     Keys and values come once a work tile, in their place among the first step's operations; tiles without steps load nothing.
@@ -49,7 +49,7 @@ def _fetch(plan, tiles, pipes, work, at: KeyAt, query: Int32, now: Now, is_first
 
 
 def _one(
-    plan: BackwardPlan,
+    plan: BackwardWidths,
     tiles: BackwardTiles,
     pipes: Pipes,
     work: Work,
@@ -77,7 +77,7 @@ def _keys(plan, box, pipes, name: cutlass.Constexpr, at: KeyAt, now: Now, width:
         _copy(plan, box, pipes, name, (at.key + at.sequence.key_shift, at.hkv, at.sequence.key_axis), now, width)
 
 
-def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[Any, Any, Any], now: Now, width: int) -> None:
+def _copy(plan: BackwardWidths, box: Box, pipes: Pipes, name: str, place: tuple[Any, Any, Any], now: Now, width: int) -> None:
     """One tile, a box for each 64 columns; place: (first row, head, batch)."""
     pipe = producing(pipes, name, None)
     before(pipes, name, None, now, once=pipe.once)
@@ -89,7 +89,7 @@ def _copy(plan: BackwardPlan, box: Box, pipes: Pipes, name: str, place: tuple[An
         cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)
 
 
-def _rows(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, at: KeyAt, query: Any, now: Now) -> None:
+def _rows(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, at: KeyAt, query: Any, now: Now) -> None:
     """What the rows of a query tile bring, as plain bytes (PTX ISA, cp.async.bulk)."""
     pipe = producing(pipes, "load_rows", None)
     before(pipes, "load_rows", None, now)

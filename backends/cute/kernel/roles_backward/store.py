@@ -3,17 +3,17 @@
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
+from attnspec.backends.cute.kernel.blocks import gradient_memory
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, row_tile, visit
 from attnspec.backends.cute.kernel.turns import await_turn, end_turn, near, number_of, predecessor
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
-from attnspec.backends.sm100.kernel.blocks import gradient_output
 from cutlass import Int32, Int64
 
 
 @cute.jit
-def store(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
+def store(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, mods: BackwardMods):
     """Waits: a staging slot full; where adding has an order, the turn of the key tile (see `turns`). Signals: the slot is empty
     again, once the bulk reduction has read it; the turn of the next, once all of a query tile is written.
     """
@@ -34,7 +34,7 @@ def store(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mo
                     await_turn(word, predecessor(plan, mods, own, nearest, query))
                 for chunk in cutlass.range_constexpr(plan.dq_columns // plan.chunk):
                     before(pipes, f"reduce_dq_{chunk}", None, now)
-                    gradient_output.add(plan, tiles, pipes, now, chunk, target)
+                    gradient_memory.add(plan, tiles, pipes, now, chunk, target)
                     after(pipes, f"reduce_dq_{chunk}", None, now)
                 if cutlass.const_expr(plan.deterministic):
                     end_turn(word, number_of(plan, own) + 1)

@@ -4,19 +4,19 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.backward_plan import PART, BackwardWidths
 from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, put_words, row_address
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import find_row
 from attnspec.backends.cute.kernel.work import Sequences, Sizes
-from attnspec.backends.sm100.kernel.backward_plan import PART, BackwardPlan
-from attnspec.backends.sm100.kernel.blocks.gradient_output import QUAD, put_words, row_address
 from cutlass import Float32, Int64
 
 PIECE = 8  # elements of 16 bytes
 
 
 @cute.jit
-def convert(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, scale: Float32, sum_dq, dq):
+def convert(plan: BackwardWidths, sizes: Sizes, sequences: Sequences, scale: Float32, sum_dq, dq):
     """dQ = scale times the sum; rows beyond the sequence are not written."""
     tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
@@ -33,8 +33,8 @@ def convert(plan: BackwardPlan, sizes: Sizes, sequences: Sequences, scale: Float
         put_words(target + first * 2, words, q < sequence.rows)
 
 
-def _offset(plan: BackwardPlan, column: int, row: Any) -> Any:
-    """Where four columns of a row are in the sum, see `gradient_output.stage`."""
+def _offset(plan: BackwardWidths, column: int, row: Any) -> Any:
+    """Where four columns of a row are in the sum, see `gradient_memory.stage`."""
     if plan.parts == 1:
         return column * (plan.tile_q * 4) + row * (QUAD * 4)
     return ((column // PART) * plan.tile_q + row) * (PART * 4) + column % PART * 4

@@ -1,9 +1,10 @@
 """The backward's three kernels and the host function that launches them: prepare, the backward itself, convert."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from attnspec.backends.cute.emit.dialect import attribute_names
-from attnspec.backends.sm100.emit.kernel import sequences_of, tensor_names, write_dispatch, write_opening
+from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
 
@@ -14,11 +15,21 @@ TENSOR = ": cute.Tensor"
 FEW = ("k", "v")  # buffers of one copy
 
 
-def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec) -> None:
+@dataclass(frozen=True)
+class Frame:
+    """What a target writes around the roles. opening: what a CTA does before they part; dispatch: a line a role; closing: what
+    it does after them, in lines."""
+
+    opening: Callable[[Source, Schedule], None]
+    dispatch: Callable[[Source, Schedule], None]
+    closing: Callable[[Schedule], tuple[str, ...]]
+
+
+def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame: Frame) -> None:
     """`prepare_kernel`, `backward_kernel`, `convert_kernel`, for exact sums `settle_kernel`, and `backward`."""
     sums = _Sums(spec, is_exact(schedule, spec))
     _write_prepare(source, spec, sums, schedule.dataflow.deterministic)
-    _write_device(source, schedule, spec, sums)
+    _write_device(source, schedule, spec, sums, frame)
     _write_convert(source, spec)
     if sums.exact:
         _write_settle(source, sums)
@@ -122,7 +133,7 @@ def _write_tensors(source: Source, spec: Spec) -> None:
     source.line(f"tensors = SimpleNamespace({names})")
 
 
-def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums) -> None:
+def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, frame: Frame) -> None:
     atoms = ", ".join(f"{name}_atom, {name}" for name, _ in LOADED)
     names = (*_scratch(schedule.dataflow.deterministic), "dk", "dv")
     results = ", ".join(f"{name}{TENSOR}" for name in names)
@@ -130,7 +141,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums) -
     source.blank(2)
     source.line("@cute.kernel")
     with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{sums.passed(TENSOR)}, {numbers}):"):
-        allocator = write_opening(source, schedule)
+        frame.opening(source, schedule)
         if any(value.part is not None for value in schedule.dataflow.values):
             source.line("clear_padding(PLAN, shared)")
         with source.block("tiles = BackwardTiles("):
@@ -151,8 +162,9 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums) -
         source.line(f"sequences = KeySequences({_by_key(spec)}, blocks, {sequences_of(spec).module}_axis)")
         own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors, sequences"
         source.line(f"work = Work({own})")
-        write_dispatch(source, schedule)
-        source.line(f"tear_down(PLAN, starts, warp, {allocator})")
+        frame.dispatch(source, schedule)
+        for line in frame.closing(schedule):
+            source.line(line)
 
 
 def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool) -> None:

@@ -1,0 +1,1 @@
+"""Roles and passes of the backward that every target shares."""
