@@ -42,8 +42,13 @@ _HOMES = {
 }
 
 
+_MODULES = ("nn", "variants")
+
+
 def __getattr__(name: str) -> Any:
     """An exported name, loaded on first use."""
+    if name in _MODULES:
+        return import_module(f"attnspec.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'attnspec' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -52,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

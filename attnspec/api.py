@@ -4,7 +4,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnspec import stages
+from attnspec import stages, variants
 from attnspec.errors import ArgumentError
 from attnspec.language.show import show
 from attnspec.language.spec import Spec
@@ -19,21 +19,31 @@ if TYPE_CHECKING:
     from attnspec.runtime.kernel import Kernel
 
 TARGETS = ("sm100", "sm90", "reference")
+MOST_SPLITS = 256
 
 
 def build(
-    spec: str | os.PathLike[str] | Spec, /, *, target: str | None = None, on: str | None = None, **constants: int | float
+    spec: str | os.PathLike[str] | Spec,
+    /,
+    *,
+    target: str | None = None,
+    on: str | None = None,
+    splits: int | None = 1,
+    **constants: int | float,
 ) -> "Attention":
     """An attention variant, ready to be called.
 
     spec: a path, the text itself, or a checked Spec. target: "sm100", "sm90" or "reference"; None picks by the device of the
     tensors. on: "emulator" runs a GPU target without its GPU. constants: values that override the file's `const`s.
+    splits: parts into which a GPU cuts the keys of each row, whose results it then merges: for few queries over many keys. None
+    takes as many as keep its processors at work; a row's bits then depend on the whole call, not on the row's inputs alone.
     SpecError if the spec is wrong; TargetError if the target cannot run it.
     """
     if isinstance(spec, Spec):
         if constants:
             raise ArgumentError(f"{', '.join(constants)}: a Spec has its constants folded in; override them in the file or text")
     elif isinstance(spec, str | os.PathLike):
+        refuse_name(spec)
         spec = stages.read(spec, constants)
     else:
         raise ArgumentError(f"spec: a path, the text of a variant or a Spec is wanted, got {type(spec).__name__}")
@@ -43,7 +53,16 @@ def build(
         raise ArgumentError(f"on: {on!r}, wanted 'emulator' or nothing")
     if on == "emulator" and target == "reference":
         raise ArgumentError("on: the reference runs on the CPU as it is; the emulator runs the GPU targets")
-    return Attention(spec, target, on)
+    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MOST_SPLITS):
+        raise ArgumentError(f"splits: {splits!r}, wanted an int from 1 to {MOST_SPLITS}, or None for as many as keep a GPU busy")
+    return Attention(spec, target, on, splits)
+
+
+def refuse_name(spec: str | os.PathLike[str]) -> None:
+    """ArgumentError for the name of a standard variant, which the command line takes for FILE: here it would be a path."""
+    if isinstance(spec, str) and spec.isidentifier() and not os.path.lexists(spec) and spec in variants.names():
+        how = f"the standard variant of that name is attnspec.build(attnspec.variants.path({spec!r}))"
+        raise ArgumentError(f"spec: there is no file {spec!r} here; {how}")
 
 
 class Attention:
@@ -53,11 +72,12 @@ class Attention:
     handle: all of it as one text, by which an operator in a graph that torch has traced, or loaded from a file, finds it.
     """
 
-    def __init__(self, spec: Spec, target: str | None = None, on: str | None = None) -> None:
+    def __init__(self, spec: Spec, target: str | None = None, on: str | None = None, splits: int | None = 1) -> None:
         self.spec = spec
         self.target = target
         self.on = on
-        self.handle = f"{target or 'any'} {on or 'device'}\n{show(spec)}"
+        self.splits = splits
+        self.handle = f"{target or 'any'} {on or 'device'} {'auto' if splits is None else splits}\n{show(spec)}"
         self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:
@@ -65,9 +85,9 @@ class Attention:
         tensors = "".join(f", {tensor.name}: {tensor.dtype}" for tensor in self.spec.tensors)
         return f"<attnspec.Attention {self.spec.name}: head_dim {width}, {self.spec.dtype}{tensors}>"
 
-    def __reduce__(self) -> "tuple[type[Attention], tuple[Spec, str | None, str | None]]":
+    def __reduce__(self) -> "tuple[type[Attention], tuple[Spec, str | None, str | None, int | None]]":
         """Copied and pickled as what it was made of: a module that holds one can be copied, and kernels are found again."""
-        return Attention, (self.spec, self.target, self.on)
+        return Attention, (self.spec, self.target, self.on, self.splits)
 
     @cached_property
     def analysed(self) -> "Analysed":

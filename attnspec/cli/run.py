@@ -33,9 +33,16 @@ class Plan:
     forward_only: bool
 
     @property
+    def is_emulated(self) -> bool:
+        """Whether the emulator stands for the GPU."""
+        return self.on == "emulator"
+
+    @property
     def place(self) -> str:
         """In words."""
-        return "the reference" if self.on is None else f"{self.target} in the {self.on}"
+        if self.target == "reference":
+            return "the reference"
+        return f"{self.target} in the emulator" if self.is_emulated else f"{self.target}, this machine's GPU"
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Trial:
 @click.command("run")
 @file_argument
 @click.option("--target", type=click.Choice(TARGETS), help="What to run on.  [default: the reference, on the CPU]")
-@click.option("--on", type=click.Choice(["emulator"]), help="Run a GPU target's kernel without its GPU.")
+@click.option("--on", type=click.Choice(["emulator", "gpu"]), help="Run a GPU target's kernel without its GPU, or on it.")
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--seed", type=click.IntRange(0, MOST_SEED), help="Draw the inputs from this seed.  [default: 0]")
 @click.option(
@@ -94,7 +101,7 @@ def command(
     target = refuse(target, on, shape)
     refused = "" if forward_only or target == "reference" else refusal(spec, target)
     plan = Plan(spec, shape, target, on, forward_only or bool(refused))
-    if on is None:
+    if not plan.is_emulated:
         trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
     else:
         trials = [emulated_trial(plan, seed or 0, seeds or 0)]
@@ -108,14 +115,24 @@ def refuse(target: str | None, on: str | None, shape: CallShape) -> str:
     """The target; an error for what cannot run here, before torch is loaded."""
     if on is not None and target == "reference":
         raise click.UsageError("--on: the reference runs on the CPU as it is; the emulator runs GPU targets")
-    if on is None and target in GPU_TARGETS:
-        runs = "; --on emulator runs its kernels on the CPU" if target in GPU_TARGETS else ""
-        raise TargetError(f"--target {target}: this version of attnspec cannot launch GPU kernels yet{runs}")
+    if on == "gpu" or (on is None and target in GPU_TARGETS):
+        target = gpu_here(target, "--on gpu" if on else f"--target {target}")
     scores = shape.heads * shape.len_q * shape.len_kv
     if scores > MOST_SCORES:
         found = f"h * q * kv is {scores:,}; the oracle holds every score at once and takes {MOST_SCORES:,} at most"
         raise click.BadParameter(found, param_hint="'--shape'")
     return target or ("reference" if on is None else "sm100")
+
+
+def gpu_here(target: str | None, option: str) -> str:
+    """The target of this machine's GPU; TargetError without one, or for another target."""
+    import torch
+
+    from attnspec.runtime.device import target_for
+
+    if not torch.cuda.is_available():
+        raise TargetError(f"{option}: torch finds no CUDA GPU here; --on emulator runs the kernels of a GPU on the CPU")
+    return target_for(torch.device("cuda", torch.cuda.current_device()), target, None)
 
 
 def refusal(spec: Spec, target: str) -> str:
@@ -142,8 +159,9 @@ def trial(plan: Plan, seed: int) -> Trial:
 
     torch.set_num_threads(1)  # the reference's tiles are too small to share out; waiting threads only slow each other down
     start = time.perf_counter()
-    attention = build(plan.spec, target=plan.target, on=plan.on)
-    rows = compare(attention, draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed), plan.forward_only)
+    attention = build(plan.spec, target=plan.target)
+    inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed).on("cpu" if plan.target == "reference" else "cuda")
+    rows = compare(attention, inputs, plan.forward_only)
     return Trial(seed, time.perf_counter() - start, rows)
 
 

@@ -1,4 +1,5 @@
 import pytest
+import torch
 from attnspec.emulator.errors import KernelFault
 from attnspec.runtime import compare as comparing
 
@@ -102,11 +103,12 @@ def test_packed_sequences_are_drawn_with_several_lengths(attnc: Attnc) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--target", "sm100"), "cannot launch GPU kernels yet; --on emulator runs its kernels"),
-        (("--target", "sm90"), "cannot launch GPU kernels yet"),
-        (("--target", "sm90", "--on", "emulator"), "'sm90' has no kernels"),
+        (("--target", "sm100"), "--target sm100: torch finds no CUDA GPU here; --on emulator runs the kernels of a GPU"),
+        (("--target", "sm90"), "--target sm90: torch finds no CUDA GPU here"),
+        (("--on", "gpu"), "--on gpu: torch finds no CUDA GPU here"),
     ],
 )
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_what_cannot_run_here_is_exit_code_3_with_the_reason(attnc: Attnc, arguments: tuple[str, ...], said: str) -> None:
     done = attnc("run", "causal", *arguments)
     assert (done.code, said in done.err) == (3, True), done.err

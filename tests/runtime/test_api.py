@@ -49,6 +49,19 @@ def test_what_is_no_spec_is_an_error_that_says_what_is_wanted(spec):
         attnspec.build(spec)
 
 
+def test_the_name_of_a_standard_variant_is_told_how_to_build_it(tmp_path, monkeypatch):
+    with pytest.raises(attnspec.ArgumentError, match=r"no file .causal. here; .* attnspec\.build\(attnspec\.variants\.path"):
+        attnspec.build("causal")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "causal").write_text(TEXT)
+    assert attnspec.build("causal").spec.name == "small"
+
+
+def test_modules_are_there_without_an_import_of_their_own():
+    text = "import attnspec; print(attnspec.variants.path('causal').name, attnspec.nn.Attention.__name__)"
+    assert program(text) == "causal.attn Attention"
+
+
 def test_a_variant_says_what_it_is():
     attention = attnspec.build("attention shown\nhead_dim 64\nlearned w: f32\nscore = score * w\n")
     assert repr(attention) == "<attnspec.Attention shown: head_dim 64, bf16, w: f32>"
