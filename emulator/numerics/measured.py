@@ -1,5 +1,5 @@
 """Bit-exact models of the H200's ex2, lg2, rcp, rsqrt, sqrt, sin and cos `.approx.ftz.f32`, recovered from its answers to every
-mantissa, and of ex2 and tanh of 16-bit floats, from its answers to every code.
+mantissa, and of ex2 and tanh of 16-bit floats, from its answers to every code. tanh of f32 is in `tanh.py`.
 
 The unit is a table and a quadratic: the mantissa's top bits choose (c0, c1, c2), the low bits x give floor(c0 + c1 x + c2 u)
 with u = square(x) computed without the columns of lowest weight (Oberman and Siu, ARITH-17, describe the scheme). The tables
@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from attnspec.emulator.numerics import formats
 from attnspec.emulator.numerics.approximations import EXACT
+from attnspec.emulator.numerics.tanh import tanh
 
 TABLES = pathlib.Path(__file__).parent / "special_functions.npz"
 INFINITY, NAN = 0x7F800000, 0x7FFFFFFF
@@ -210,6 +211,7 @@ MEASURED = replace(
     sqrt=scaled(sqrt, lambda y: y * np.float32(2.0**-12)),
     sin=lambda x: of(sin, x),
     cos=lambda x: of(cos, x),
+    tanh=lambda x: of(tanh, x),
     half=half,
     quotient=quotient,
 )

@@ -12,7 +12,6 @@ from tests.emulator.silicon.test_answers import answers, run
 KNOWN = {
     "f32_rounding": {13: "mul.rn.ftz", 22: "mul.rp.ftz: a result that rounds up to the smallest normal is flushed all the same"},
     "cvt_narrow": {27: "tf32.rna of a NaN loses its payload and becomes infinite"},
-    "approximate": {14: "tanh.approx.f32 has no model"},
     "int64": dict.fromkeys((7, 16), "bfe.64 takes more than 8 bits of the position"),
 }
 

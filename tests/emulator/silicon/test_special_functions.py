@@ -14,9 +14,10 @@ from tests.emulator.silicon.tables import CODES, FUNCTIONS
 from tests.emulator.silicon.test_answers import run
 
 DATA = pathlib.Path(__file__).parent / "data"
-MODELLED = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos")
-SWEEPS = [(name, first) for name in MODELLED for first in OCTAVES[name]]
-ROWS = {name: 2 * row + 1 for row, name in enumerate(MODELLED)}  # the .ftz row of each
+MODELLED = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")
+STORED = np.load(DATA / "sweeps.npz").files
+SWEEPS = [(name, first) for name in MODELLED for first in OCTAVES[name] if f"sweep_{name}_{first:08x}/out.sha256" in STORED]
+ROWS = {name: 2 * row + 1 for row, name in enumerate(MODELLED[:-1])} | {"tanh": 14}  # the .ftz row of each, where it has one
 
 
 @pytest.mark.parametrize("name", MODELLED)
