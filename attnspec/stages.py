@@ -127,7 +127,7 @@ def kernel(attention: "Attention", target: str) -> "Kernel":
     """The callable of a variant on a target: made once for all variants of one meaning, in this process."""
     from attnspec.runtime.cache_key import cache_key
 
-    key = cache_key(attention.spec, target, {"on": attention.on})
+    key = cache_key(attention.spec, target, {"on": attention.on, "splits": attention.splits})
     with _lock:
         found = _kernels.get(key)
     if found is None:
@@ -160,7 +160,10 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
             schedule = scheduled("backward", deterministic)
             return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
-        return Kernel(EmulatedProgram(emitted, schedule, width_v, make_backward=make_backward))
+        return Kernel(EmulatedProgram(emitted, schedule, width_v, splits=attention.splits, make_backward=make_backward))
     from attnspec.runtime.launched_program import LaunchedProgram
 
-    return Kernel(LaunchedProgram(emitted, width_v, learned, lambda fixed: emit(analysed, scheduled("backward", fixed))))
+    program = LaunchedProgram(
+        emitted, width_v, learned, lambda fixed: emit(analysed, scheduled("backward", fixed)), splits=attention.splits
+    )
+    return Kernel(program)

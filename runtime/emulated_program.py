@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from attnspec.runtime.call import Call, Forward, Gradients
+from attnspec.runtime.choose_parts import parts_of
 from attnspec.runtime.emulated_backward import EmulatedBackward
 from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked, chosen_seed
@@ -26,6 +27,7 @@ class EmulatedProgram(EmulatedBinary):
 
     width_v: int
     seed: int | None = None
+    splits: int | None = 1
     make_backward: Callable[[bool], EmulatedBackward] | None = None
 
     @cached_property
@@ -45,19 +47,20 @@ class EmulatedProgram(EmulatedBinary):
 
     def forward(self, call: Call, /) -> Forward:
         """out and lse of a call on CPU tensors."""
-        return self.run(call, chosen_seed(self.seed))[0]
+        return self.run(call, chosen_seed(self.seed), self.splits)[0]
 
-    def run(self, call: Call, seed: int | None, parts: int = 1) -> "tuple[Forward, Report | None]":
+    def run(self, call: Call, seed: int | None, splits: int | None = 1) -> "tuple[Forward, Report | None]":
         """The forward with another timing, and the emulator's report (None where there is nothing to launch).
 
-        parts: work tiles that share out the keys of a row.
+        splits: parts of the keys, None: by the multiprocessors of the pretended GPU.
         """
         from attnspec.emulator.launch import launch
 
         out, lse = empty_results(call, self.width_v)
         if not out.numel():
             return Forward(out, lse, ()), None
-        arguments = forward_arguments(call, out, lse, parts if self.emitted.manifest["shares_keys"] else None)
+        parts = parts_of(call, splits, self.emitted.manifest["work"], CTAS)
+        arguments = forward_arguments(call, out, lse, parts)
         report = launch(self.binary.compiled, *arguments, CTAS, seed=seed, names=self.names)
         return Forward(out, lse, ()), checked(report)
 

@@ -9,6 +9,7 @@ import torch
 from attnspec.backends.emitted import Emitted
 from attnspec.runtime.backward_arguments import gradients_of, prepare
 from attnspec.runtime.call import Call, Forward, Gradients
+from attnspec.runtime.choose_parts import parts_of
 from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
 from attnspec.runtime.stored_function import function_of
 from torch import Tensor
@@ -19,6 +20,7 @@ class LaunchedProgram:
     """Kernels of one variant; each is compiled, or read from the disk, when it is first wanted, and serves every device and size.
 
     learned: by declaration. make_backward: the backward's module, by `deterministic`. load: a module to its host function.
+    splits: parts of the keys, see `choose_parts`.
     """
 
     emitted: Emitted
@@ -26,17 +28,12 @@ class LaunchedProgram:
     learned: tuple[bool, ...]
     make_backward: Callable[[bool], Emitted]
     load: Callable[[Emitted], Callable[..., Any]] = function_of
+    splits: int | None = 1
 
     @cached_property
     def function(self) -> Callable[..., Any]:
         """The forward's host function."""
         return self.load(self.emitted)
-
-    @cached_property
-    def parts(self) -> tuple[int | None, ...]:
-        """Work tiles that share out the keys of a row, where kernels have such: one."""
-        shares = self.emitted.manifest.get("shares_keys")
-        return () if shares is None else (1,) if shares else (None,)
 
     @cached_property
     def backward_function(self) -> tuple[Emitted, Callable[..., Any]]:
@@ -57,7 +54,9 @@ class LaunchedProgram:
         call = detached(call)
         out, lse = empty_results(call, self.width_v)
         if out.numel():
-            self.function(*forward_arguments(call, out, lse, *self.parts), processors(call.q.device))
+            available = processors(call.q.device)
+            parts = parts_of(call, self.splits, self.emitted.manifest["work"], available)
+            self.function(*forward_arguments(call, out, lse, parts), available)
         return Forward(out, lse, ())
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:

@@ -21,8 +21,9 @@ def attention_of(handle: str) -> "Attention":
         from attnspec.api import build
 
         head, _, text = handle.partition("\n")
-        target, on = head.split(" ")
-        made = build(text, target=None if target == "any" else target, on=None if on == "device" else on)
+        target, on, splits = head.split(" ")
+        own = {"target": None if target == "any" else target, "on": None if on == "device" else on}
+        made = build(text, **own, splits=None if splits == "auto" else int(splits))
         found = _built.setdefault(handle, made)
     return found
 

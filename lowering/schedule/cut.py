@@ -2,6 +2,7 @@
 
 FEWEST_ROWS = 8  # of a head in a work tile
 PAYS = (7, 8)  # tiles left of tiles before, at most, for heads to be packed
+LEAST_STEPS = 4  # key tiles of a part: fewer are not worth the second kernel
 
 
 def blocks(value: int, size: int) -> int:
@@ -23,3 +24,12 @@ def choose_rows(rows: int, group: int, whole: int) -> int:
 def count_tiles(batch: int, kv_heads: int, group: int, rows: int, rows_of_head: int, whole: int) -> int:
     """Work tiles of a call."""
     return batch * kv_heads * blocks(rows, rows_of_head) * blocks(group, whole // rows_of_head)
+
+
+def choose_parts(tiles: int, steps: int, processors: int) -> int:
+    """Work tiles that share out the key tiles of the same rows: as many as keep all multiprocessors at work.
+
+    tiles: work tiles of all keys. steps: key tiles of the longest; a part has LEAST_STEPS of them at least.
+    """
+    idle = processors // max(1, tiles)
+    return max(1, min(idle, blocks(steps, LEAST_STEPS)))

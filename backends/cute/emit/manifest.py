@@ -5,6 +5,7 @@ from typing import Any
 from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.packing import packing
 from attnspec.lowering.dataflow.backward import PLANES
 from attnspec.lowering.dataflow.backward_shape import shape_of
 from attnspec.lowering.schedule.schedule import Schedule
@@ -22,7 +23,7 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "spec": show(spec),
         "constants": {constant.name: constant.value for constant in spec.constants},
         "arguments": _arguments_of(spec, schedule),
-        "shares_keys": shares_keys(schedule),
+        "work": work_of(analysed, schedule),
         "threads": schedule.threads,
         "shared_bytes": schedule.shared_bytes,
         "tensor_columns": schedule.tensor_columns,
@@ -32,15 +33,23 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
     }
 
 
-def shares_keys(schedule: Schedule) -> bool:
-    """Whether work tiles of the kernel may share out the keys of the same rows."""
-    return schedule.target == "sm100" and schedule.dataflow.direction == "forward"
+def work_of(analysed: Analysed, schedule: Schedule) -> dict[str, Any]:
+    """Work tiles of a kernel that may share out the keys of the same rows; empty for one that has no such.
+
+    rows, keys: of a work tile, and of a step; packs: whether heads of a group may share one; ctas: that work on one.
+    """
+    flow = schedule.dataflow
+    if schedule.target != "sm100" or flow.direction != "forward":
+        return {}
+    packs = packing(analysed).is_allowed and flow.ctas == 1
+    return {"rows": flow.tile_q * flow.query_tiles * flow.ctas, "keys": flow.tile_kv, "packs": packs, "ctas": flow.ctas}
 
 
 def _arguments_of(spec: Spec, schedule: Schedule) -> list[dict[str, Any]]:
     if schedule.dataflow.direction == "backward":
         return backward_arguments_of(spec, schedule.dataflow.deterministic)
-    return arguments_of(spec) + (parts_of() if shares_keys(schedule) else [])
+    has_parts = schedule.target == "sm100"
+    return arguments_of(spec) + (parts_of() if has_parts else [])
 
 
 def parts_of() -> list[dict[str, Any]]:

@@ -1,18 +1,23 @@
 """Work tiles that share out the keys of the same rows, and the kernel that puts their results together, in the emulator."""
 
+import pickle
 from typing import cast
 
 import pytest
 import torch
+from attnspec.lowering.schedule.cut import choose_parts
 from attnspec.runtime.arguments import Placing, check_call
 from attnspec.runtime.call import Call, Forward
 from attnspec.runtime.compare import judge
 from attnspec.runtime.declared import check_declared
 from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs, starts
 from attnspec.runtime.emulated_program import EmulatedProgram
+from attnspec.runtime.emulation import emulation
 
 import attnspec
 from attnspec import stages
+from attnspec.errors import ArgumentError
+from attnspec.operators.handles import attention_of
 
 CAUSAL = "attention causal\nhead_dim 64\nmask = kv <= qpos\n"
 WINDOW = """attention window
@@ -130,3 +135,36 @@ def test_keys_are_shared_out_to_as_many_work_tiles_and_merged_by_a_second_kernel
     assert alone is not None and shared is not None
     assert [len(report.launches) for report in (alone, shared)] == [1, 2]
     assert shared.launches[0].grid[0] == 2 * alone.launches[0].grid[0]
+
+
+@pytest.mark.parametrize(("splits", "parts"), [(1, 1), (3, 3), (None, 2)])
+def test_a_variant_is_built_for_a_number_of_parts_or_for_as_many_as_keep_the_processors_at_work(
+    splits: int | None, parts: int
+) -> None:
+    """The pretended GPU has 4 processors and the call 2 work tiles, one for each key head."""
+    attention = attnspec.build(CAUSAL, on="emulator", splits=splits)
+    inputs = draw_inputs(attention.spec, DECODE)
+    with emulation(None) as run:
+        result = attention(inputs.q, inputs.k, inputs.v, return_lse=True)
+    assert run.reports[0].launches[0].grid[0] == min(4, 2 * parts)
+    assert len(run.reports[0].launches) == (1 if parts == 1 else 2)
+    assert is_right(attention, inputs, Forward(*result, ()))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "steps", "parts"), [(1, 64, 16), (8, 64, 16), (40, 64, 3), (74, 1000, 2), (148, 1000, 1), (0, 8, 2), (1, 1, 1)]
+)
+def test_parts_keep_processors_at_work_and_have_a_few_key_tiles_each(tiles: int, steps: int, parts: int) -> None:
+    assert choose_parts(tiles, steps, 148) == parts
+
+
+@pytest.mark.parametrize("splits", [0, -1, True, 1.5, "2", 257])
+def test_a_number_of_parts_that_no_kernel_takes_is_an_error(splits: object) -> None:
+    with pytest.raises(ArgumentError, match="splits"):
+        attnspec.build(CAUSAL, splits=splits)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_variant_for_parts_survives_a_copy_and_is_found_again_by_its_handle() -> None:
+    attention = attnspec.build(CAUSAL, on="emulator", splits=None)
+    assert pickle.loads(pickle.dumps(attention)).splits is None
+    assert attention_of(attnspec.build(CAUSAL, splits=7).handle).splits == 7
