@@ -49,6 +49,10 @@ FOREIGN = (  # what our forward has none of
     Change("bar.arrive dropped", r"\bbar(?:rier)?\.(?:cta\.)?arrive[^;]*;", ""),
     Change("barrier.sync dropped", r"\bbarrier\.(?:cta\.)?sync[^;]*;", ""),
     Change("barrier.cluster dropped", r"\bbarrier\.cluster[^;]*;", ""),
+    Change("wgmma.fence dropped", r"wgmma\.fence[^;]*;", ""),
+    Change("wgmma.commit_group dropped", r"wgmma\.commit_group[^;]*;", ""),
+    Change("wgmma.wait_group dropped", r"wgmma\.wait_group[^;]*;", ""),
+    Change("wgmma.wait_group waits for one less", r"(wgmma\.wait_group\S*)\s+0;", r"\1 1;"),
 )
 
 
