@@ -67,8 +67,7 @@ def make_clipped_relative(reach=4):
 
     def relative(score, b, h, q_idx, kv_idx):
         step = torch.clamp(q_idx - kv_idx, min=-reach, max=reach) + reach
-        score += table[h, step]
-        return score
+        return score + table[h, step]
 
     return relative, None, [table]
 

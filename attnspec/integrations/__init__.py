@@ -1,0 +1,1 @@
+"""Attnspec inside other libraries, one module a library; each needs that library installed."""

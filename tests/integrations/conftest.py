@@ -1,0 +1,15 @@
+"""One thread; and what a model's implementations are called here."""
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="the extra `transformers` is not installed")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tiles gain nothing from threads, and tests that share a machine lose much."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
