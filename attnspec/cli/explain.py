@@ -85,7 +85,12 @@ def as_text(
     from attnspec.cli.summary import spec_summary
     from attnspec.lowering.analysis.show import show_analysed
 
+    from attnspec import stages
+    from attnspec.cli.work_tiles import show_work
+
     sections = [spec_summary(analysed.spec), show_count(counted, shape), show_analysed(analysed).rstrip()]
+    if target == "sm100" and not isinstance(schedule, str):
+        sections.append(show_work(analysed, schedule, shape, stages.limits_of(target)))
     kernels = [show_kernel(analysed, one, target, name) for one, name in ((schedule, "forward"), (backward, "backward"))]
     return "\n\n".join([*sections, *kernels])
 

@@ -98,3 +98,11 @@ def test_every_standard_variant_is_explained(attnc: Attnc, name: str) -> None:
 def test_lengths_are_given_once(attnc: Attnc) -> None:
     assert attnc("explain", attnc.write(GOOD), "--length", "5", "--shape", "q=3").code == 2
     assert attnc("explain", "small.attn", "--length", "0").code == 2
+
+
+def test_work_tiles_of_a_decode_step_are_explained(attnc: Attnc) -> None:
+    out = attnc("explain", "gqa", "--shape", "b=1,h=64,hkv=8,q=1,kv=8192").out
+    assert "8 tiles of 32 rows of each of 8 heads of a group, for 148 multiprocessors" in out
+    assert "splits=None would share the keys of each tile out to 16" in out
+    apart = attnc("explain", "relative_bias", "--shape", "b=1,h=8,hkv=8,q=1,kv=8192").out
+    assert "8 tiles of 256 rows of one head" in apart and "depend on the query head" in apart

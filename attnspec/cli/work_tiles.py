@@ -1,0 +1,32 @@
+"""How a call of some shape is cut into work tiles, and why: heads of a group side by side, parts of the keys."""
+
+from typing import TYPE_CHECKING
+
+from attnspec.cli.shape import CallShape
+
+if TYPE_CHECKING:
+    from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.lowering.schedule.limits import Limits
+    from attnspec.lowering.schedule.schedule import Schedule
+
+
+def show_work(analysed: "Analysed", schedule: "Schedule", shape: CallShape, limits: "Limits") -> str:
+    """Rows and heads of a work tile, how many tiles there are, and what `splits=None` would make of them."""
+    from attnspec.lowering.analysis.packing import packing
+    from attnspec.lowering.schedule.cut import blocks, choose_parts, choose_rows, count_tiles
+
+    flow = schedule.dataflow
+    whole, group = flow.tile_q * flow.query_tiles * flow.ctas, shape.heads // shape.kv_heads
+    found = packing(analysed)
+    rows = choose_rows(shape.len_q, group, whole) if found.is_allowed and flow.ctas == 1 else whole
+    tiles = count_tiles(shape.batch, shape.kv_heads, group, shape.len_q, rows, whole)
+    parts = choose_parts(tiles * flow.ctas, blocks(shape.len_kv, flow.tile_kv), limits.multiprocessors)
+    heads = min(whole // rows, group)
+    held = f"{rows} rows of each of {heads} heads of a group" if rows < whole else f"{whole} rows of one head"
+    lines = [
+        f"work tiles of the forward at batch {shape.batch}, {shape.heads} heads over {shape.kv_heads}, q {shape.len_q:,}",
+        f"  {tiles:,} tiles of {held}, for {limits.multiprocessors} multiprocessors",
+        f"  heads in a tile: {found.reason}",
+        f"  parts of the keys: splits=None would share the keys of each tile out to {parts}; splits=1, the default, to one",
+    ]
+    return "\n".join(lines)
