@@ -82,11 +82,10 @@ def as_text(
     target: str,
 ) -> str:
     """All sections."""
-    from attnspec.cli.summary import spec_summary
-    from attnspec.lowering.analysis.show import show_analysed
-
     from attnspec import stages
+    from attnspec.cli.summary import spec_summary
     from attnspec.cli.work_tiles import show_work
+    from attnspec.lowering.analysis.show import show_analysed
 
     sections = [spec_summary(analysed.spec), show_count(counted, shape), show_analysed(analysed).rstrip()]
     if target == "sm100" and not isinstance(schedule, str):

@@ -101,7 +101,7 @@ def test_lengths_are_given_once(attnc: Attnc) -> None:
 
 
 def test_work_tiles_of_a_decode_step_are_explained(attnc: Attnc) -> None:
-    out = attnc("explain", "gqa", "--shape", "b=1,h=64,hkv=8,q=1,kv=8192").out
+    out = attnc("explain", "causal", "--shape", "b=1,h=64,hkv=8,q=1,kv=8192").out
     assert "8 tiles of 32 rows of each of 8 heads of a group, for 148 multiprocessors" in out
     assert "splits=None would share the keys of each tile out to 16" in out
     apart = attnc("explain", "relative_bias", "--shape", "b=1,h=8,hkv=8,q=1,kv=8192").out
