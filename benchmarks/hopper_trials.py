@@ -41,7 +41,7 @@ def emitted(trial: Trial) -> Emitted:
     """The module of a trial."""
     shapes = forward_in_registers.SHAPES
     if trial.shape is not None:
-        forward_in_registers.SHAPES = ((256, trial.shape),)
+        forward_in_registers.SHAPES = (((256, 256), trial.shape),)
     try:
         analysed = stages.analyse(stages.read(trial.case.source))
         question = ask(stages.draw(analysed, "forward", TARGET), analysed, stages.limits_of(TARGET))
@@ -57,16 +57,16 @@ def trials() -> Iterator[Trial]:
     """All of them."""
     for case in cases():
         name = f"{case.name} D{case.head_dim} S{case.length}"
-        persistent = (True, False) if case.name in ("causal", "window") else (True,)
-        for share in (0.0, 0.125, 0.25):
-            for is_persistent in persistent:
-                text = f"{name} share {share}{'' if is_persistent else ' one tile a CTA'}"
-                yield Trial(text, case, {"emulated_share": share}, None, is_persistent)
-        yield Trial(f"{name} share 0 no turns", case, {"emulated_share": 0.0, "takes_turns": False})
-        sizes = ((2, 128), (2, 160), (2, 176)) if case.head_dim == 64 else ((2, 144), (2, 160), (2, 176))
-        for groups, keys in (*sizes, (3, 96)):
-            if case.length == 4096:
-                yield Trial(f"{name} share 0 tile {64 * groups}x{keys}", case, {"emulated_share": 0.0}, TileShape(groups, keys))
+        yield Trial(f"{name} as chosen", case, {})
+        for share in (0.25, 0.375, 0.5) if case.name == "softcap" else ():
+            yield Trial(f"{name} share {share}", case, {"emulated_share": share})
+        if case.name in ("causal", "window"):
+            yield Trial(f"{name} one tile a CTA", case, {}, is_persistent=False)
+        yield Trial(f"{name} no turns", case, {"takes_turns": False})
+        if case.name != "softcap":
+            yield Trial(f"{name} lazy rescaling", case, {"rescale_threshold": 8.0})
+        for groups, keys in ((2, 128), (2, 160), (3, 112)) if case.head_dim == 64 else ((2, 160),):
+            yield Trial(f"{name} tile {64 * groups}x{keys}", case, {}, TileShape(groups, keys))
 
 
 def measure(trial: Trial) -> float:

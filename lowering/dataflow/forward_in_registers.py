@@ -10,12 +10,11 @@ from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.staging import stage
-from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
+from attnspec.lowering.dataflow.graph import GROUP_ROWS, Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name
 from attnspec.language.spec import Spec
 
-GROUP_ROWS = 64  # rows of one warpgroup's product (PTX ISA, wgmma: M)
 SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
 ELEMENT_BYTES = 2
 F32 = 4
@@ -30,15 +29,20 @@ class TileShape:
     keys: int
 
 
-# By the wider of the head dimensions: the largest tiles whose scores, probabilities and output fit a thread's registers, of which
-# there are 160 with three warpgroups and 240 with two (FA3, tile sizes), and whose stream fits shared memory.
-SHAPES = ((64, TileShape(3, 128)), (128, TileShape(2, 128)), (192, TileShape(2, 96)), (256, TileShape(2, 64)))
+# By the largest widths of q and k, and of v: the largest tiles whose scores, probabilities and output fit a thread's registers,
+# of which there are 160 with three warpgroups and 240 with two (FA3, tile sizes), and whose stream fits shared memory.
+SHAPES = (
+    ((64, 64), TileShape(3, 128)),
+    ((192, 128), TileShape(2, 128)),
+    ((192, 192), TileShape(2, 96)),
+    ((256, 256), TileShape(2, 64)),
+)
 
 
 def tile_shape(spec: Spec) -> TileShape:
     """Rows and keys of a tile."""
-    width = max(spec.head_dim, spec.head_dim_v)
-    return next((shape for most, shape in SHAPES if width <= most), SHAPES[-1][1])
+    fits = (shape for (width, width_v), shape in SHAPES if spec.head_dim <= width and spec.head_dim_v <= width_v)
+    return next(fits, SHAPES[-1][1])
 
 
 def draw_forward_in_registers(analysed: Analysed) -> Dataflow:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import networkx as nx
 
+GROUP_ROWS = 64  # rows of a product that a warpgroup has in its registers (PTX ISA, wgmma: M)
 Engine = Literal["tma", "tensor", "threads"]  # TMA unit, tensor core (asynchronous, one pipe), or warps
 Rate = Literal["step", "tile"]
 Space = Literal["shared", "tensor", "register", "global"]
@@ -116,6 +117,12 @@ class Dataflow:
         registers = {buffer.name for buffer in self.buffers if buffer.space == "register"}
         written = {value.producer for value in self.values if value.buffer in registers}
         return frozenset(operation.name for operation in self.operations if operation.engine == "tensor") & written
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that multiply for themselves, each for its rows of a tile; 1 where none does."""
+        rows = self.tile_q if self.direction == "forward" else self.tile_kv
+        return rows // GROUP_ROWS if self.register_products else 1
 
     def operation(self, name: str) -> Operation:
         """The operation of that name; KeyError if there is none."""

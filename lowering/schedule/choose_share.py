@@ -19,6 +19,7 @@ from attnspec.lowering.schedule.modulo import lower_bound
 from attnspec.lowering.schedule.place_buffers import OVERLAYS
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Choices
+from attnspec.lowering.schedule.turns import problem_in_turns
 
 STEP = 1 / 16
 TUNED = 0.25  # of the elements of a row: FA4 emulates 6 to 25 %
@@ -64,4 +65,5 @@ def step_bound(dataflow: Dataflow, dims: tuple[int, int], limits: Limits, prices
     overlays = {name: under for name, (under, _) in OVERLAYS[dataflow.direction].items()}
     names = {step.operation: role.name for role in assign_roles(dataflow) for step in role.program}
     roles = {operation.name: names[operation.name] for operation in dataflow.operations if operation.rate == "step"}
-    return lower_bound(loop_problem(dataflow, roles, depths, prices, {} if columns <= limits.tensor_columns else overlays))
+    problem = loop_problem(dataflow, roles, depths, prices, {} if columns <= limits.tensor_columns else overlays)
+    return lower_bound(problem_in_turns(problem, dataflow, prices) if dataflow.register_products else problem)

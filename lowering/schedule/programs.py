@@ -24,8 +24,26 @@ def write_program(dataflow: Dataflow, role: Role, timing: Timing) -> tuple[Progr
     opening = [step for step in role.program if dataflow.opens_tile(step.operation)]
     for step in opening:
         program = _with_opening(dataflow, program, step, timing.starts)
+    program = _waiting_late(dataflow, program)
     steps = {step.operation for step in program}
     return (*program, *(step for step in role.program if step.operation not in steps))
+
+
+def _waiting_late(dataflow: Dataflow, program: list[ProgramStep]) -> list[ProgramStep]:
+    """The program with waits for products in registers where their results are needed, or what they read is written again.
+
+    The search sees no harm in an early wait where there is slack; but a product may take longer than the model says.
+    """
+    for product in dataflow.register_products:
+        values = [value for value in dataflow.values if product in (value.producer, value.consumer)]
+        wait = next(value.consumer for value in values if value.producer == product)
+        needed = {value.consumer for value in dataflow.values if value.producer == wait}
+        needed |= {value.producer for value in values if value.consumer == product}
+        at = next((index for index, step in enumerate(program) if step.operation == wait), len(program))
+        before = next((index for index in range(at + 1, len(program)) if program[index].operation in needed), None)
+        if before is not None:
+            program = [*program[:at], *program[at + 1 : before], program[at], *program[before:]]
+    return program
 
 
 def _circle(dataflow: Dataflow, role: Role, timing: Timing) -> list[str]:
@@ -56,6 +74,12 @@ def _divided(start: float, interval: float) -> tuple[int, float]:
 
 def _is_loop(dataflow: Dataflow, program: list[ProgramStep]) -> bool:
     stages: dict[str, set[int]] = {}
+    place = {step.operation: (step.stage, at) for at, step in enumerate(program)}
+    for value in dataflow.values:  # the registers of a product stay where they are until it has been waited for, in one trip
+        if value.producer not in dataflow.register_products & place.keys() or value.consumer not in place:
+            continue
+        if place[value.producer][0] != place[value.consumer][0] or place[value.producer] > place[value.consumer]:
+            return False
     multiplies = any(step.operation in dataflow.register_products for step in program)  # then its trips are written out
     for step in program:
         operation = dataflow.operation(step.operation)

@@ -21,6 +21,8 @@ from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Choices, Draft, Role
 from attnspec.lowering.schedule.solution import Solution
 from attnspec.lowering.schedule.tile_graph import tile_overhead
+from attnspec.lowering.schedule.turn_edges import edges_in_turns
+from attnspec.lowering.schedule.turns import of_first_group, problem_in_turns
 
 USUAL_STEPS = 32  # of a tile, over which its overhead is spread: 4,096 keys
 EQUAL = 0.01  # costs that differ by less are equal: the cost table is no better than that
@@ -124,7 +126,8 @@ def attempt(question: Question, roles: tuple[Role, ...], separate: tuple[str, ..
 
 
 def _interval(draft: Draft, prices: Prices) -> float:
-    circle = critical_circle(steady_edges(draft, prices))
+    edges = steady_edges(draft, prices)
+    circle = critical_circle(edges_in_turns(edges, draft.dataflow, prices) if draft.choices.takes_turns else edges)
     return circle.cycles / circle.tokens
 
 
@@ -138,7 +141,11 @@ def time(question: Question, roles: Sequence[Role], separate: Sequence[str]) -> 
     placements = place_buffers(flow, depths, question.limits, statement(question.dims), separate)
     overlays = {item.buffer: item.overlays for item in placements if item.overlays is not None}
     names = _role_names(flow, roles)
-    return least_interval(loop_problem(flow, names, depths, question.expected, overlays, glued=True))
+    problem = loop_problem(flow, names, depths, question.expected, overlays, glued=True)
+    if not question.choices.takes_turns:
+        return least_interval(problem)
+    found = least_interval(problem_in_turns(problem, flow, question.expected))
+    return found and of_first_group(found, flow, question.expected)
 
 
 def _role_names(dataflow: Dataflow, roles: Sequence[Role]) -> Mapping[str, str]:

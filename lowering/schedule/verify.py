@@ -18,6 +18,7 @@ from attnspec.lowering.schedule.pair import both, prices_of_both
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft, Proof, Schedule
+from attnspec.lowering.schedule.turn_edges import edges_in_turns
 
 
 def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
@@ -37,6 +38,9 @@ def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
     assumptions = check_order(whole, trips)
     check_live(steady_edges(whole, prices_of_both(draft, prices)))
     edges = steady_edges(draft, prices)
+    if draft.choices.takes_turns:
+        edges = edges_in_turns(edges, draft.dataflow, prices)
+        check_live(edges)
     circle = critical_circle(edges)
     interval = circle.cycles / circle.tokens if circle.tokens else 0.0
     proof = Proof(draft, prices, interval, _from_first(draft, circle), assumptions)
@@ -47,7 +51,7 @@ def _from_first(draft: Draft, circle: Circle) -> tuple[tuple[str, float], ...]:
     """Operations of a circle and their cycles, from the one that comes first in the graph."""
     order = [operation.name for operation in draft.dataflow.operations]
     items = [(edge.before, edge.cycles) for edge in circle.edges]
-    start = items.index(min(items, key=lambda item: order.index(item[0]))) if items else 0
+    start = items.index(min(items, key=lambda item: order.index(item[0].partition(":")[0]))) if items else 0
     return (*items[start:], *items[:start])
 
 

@@ -18,7 +18,7 @@ def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
     _write_host(source, spec)
 
 
-def _write_opening(source: Source) -> None:
+def write_opening(source: Source) -> None:
     """What a CTA does before its roles part."""
     source.docstring("One CTA: storage, barriers, then a role for each warp.")
     source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
@@ -35,9 +35,9 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     source.line("@cute.kernel")
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, run: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
-        _write_opening(source)
+        write_opening(source)
         _write_bundles(source, spec)
-        _write_dispatch(source, schedule)
+        write_dispatch(source, schedule)
 
 
 def _write_bundles(source: Source, spec: Spec) -> None:
@@ -60,7 +60,7 @@ def _write_bundles(source: Source, spec: Spec) -> None:
     source.line(f"work = Share({own}, {sequences_of(spec).module}.sequences(*facts), run=run)")
 
 
-def _write_dispatch(source: Source, schedule: Schedule) -> None:
+def write_dispatch(source: Source, schedule: Schedule) -> None:
     """An `if` for each warpgroup, its registers, and inside a line for each role."""
     groups = _warpgroups(schedule.roles)
     average = 65536 // schedule.threads

@@ -32,8 +32,8 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("forward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
-    """What the module needs, and the roles it uses, no others."""
+def write_compiler_imports(source: Source, functions: str, kind: str) -> None:
+    """The DSL, how the sequences of a call lie, and what the variant's functions call."""
     source.line("from types import SimpleNamespace")
     source.blank()
     source.line("import cuda.bindings.driver as cuda")
@@ -43,6 +43,11 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     used = [name for name in LIBRARY if f"{name}(" in functions]
     if used:
         source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
+    """What the module needs, and the roles it uses, no others."""
+    write_compiler_imports(source, functions, kind)
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")

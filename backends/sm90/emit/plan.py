@@ -18,7 +18,7 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         source.line(f"element={ELEMENTS[dtype]},")
         for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
-        _write_programs(source, schedule)
+        write_programs(source, schedule)
     source.line(")")
 
 
@@ -53,6 +53,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "barriers_offset": barriers,
         "starts_offset": barriers + BARRIER_BYTES * count,
         "shared_bytes": schedule.shared_bytes,
+        "rescale_threshold": choices.rescale_threshold,
         "emulated_share": choices.emulated_share,
         "exponential_degree": choices.exponential_degree,
         "longest_first": choices.longest_first,
@@ -60,7 +61,8 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
     }
 
 
-def _write_programs(source: Source, schedule: Schedule) -> None:
+def write_programs(source: Source, schedule: Schedule) -> None:
+    """The programs of the roles whose order of operations is the schedule's to say."""
     with source.block("programs={"):
         for role in schedule.roles:
             if role.kind in PROGRAMS:

@@ -40,6 +40,7 @@ class Plan(Widths):
     barriers_offset: int
     starts_offset: int
     shared_bytes: int
+    rescale_threshold: float
     emulated_share: float
     exponential_degree: int
     longest_first: bool

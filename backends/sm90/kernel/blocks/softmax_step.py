@@ -9,6 +9,7 @@ from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.exponential import is_emulated
 from attnspec.backends.cute.kernel.bundles import Mods
 from attnspec.backends.sm90.kernel.blocks import scalar
+from attnspec.backends.sm90.kernel.blocks.registers import keep, values
 from attnspec.backends.sm90.kernel.blocks.rows import row_of
 from attnspec.backends.sm90.kernel.plan import Plan
 from cutlass import Float32
@@ -36,12 +37,29 @@ def _gathered(values: Sequence[Float32], combine: Callable[[Float32, Float32], F
     return combine(chains[0], chains[1])
 
 
-def new_maximum(mods: Mods, s: Sequence[Float32], old: Float32, row: int) -> tuple[Float32, Float32]:
-    """The row's maximum from now on, and the factor that brings earlier sums to it. A NaN among the scores makes it, and with it
-    the row, NaN."""
+def new_maximum(plan: Plan, mods: Mods, s: Sequence[Float32], old: Float32, row: int) -> tuple[Float32, Float32]:
+    """The row's maximum from now on, and the factor that brings earlier sums to it.
+
+    With a threshold the old one stays, and the factor is 1, while the new one exceeds it by no more (log2 units). A NaN among the
+    scores makes the maximum, and with it the row, NaN.
+    """
     now = across_quad(f32.larger(old, _gathered(of_row(s, row), f32.larger)), f32.larger)
-    factor = f32.exp2(scalar.minus(f32.times(old, Float32(mods.to_log2)), shift(mods, now)))
-    return now, factor
+    if not plan.rescale_threshold:
+        return now, _factor(mods, old, now)
+    stays = (now - old) * mods.to_log2 <= plan.rescale_threshold
+    now = Float32(cutlass.select_(stays, old, now))
+    return now, Float32(cutlass.select_(stays, Float32(1.0), _factor(mods, old, now)))
+
+
+def _factor(mods: Mods, old: Float32, now: Float32) -> Float32:
+    return f32.exp2(scalar.minus(f32.times(old, Float32(mods.to_log2)), shift(mods, now)))
+
+
+@cute.jit
+def scale_if_needed(kept: cute.Tensor, first: Float32, second: Float32):
+    """Values in registers times their row's factor, unless no row of the warp needs it."""
+    if cute.arch.vote_any_sync((first != Float32(1.0)) | (second != Float32(1.0))):
+        keep(kept, scaled_rows(values(kept), [first, second]))
 
 
 def shift(mods: Mods, row_max: Float32) -> Float32:

@@ -181,7 +181,7 @@ class _Trip:
     def row_max(self, now: Now) -> None:
         """The running maximum, and the factors of what was summed under the one before."""
         old = values(self.held.maxima)
-        found = [softmax_step.new_maximum(self.mods, self.s, old[row], row) for row in range(2)]
+        found = [softmax_step.new_maximum(self.plan, self.mods, self.s, old[row], row) for row in range(2)]
         self.factors = [factor for _, factor in found]
         keep(self.held.maxima, [now for now, _ in found])
 
@@ -208,4 +208,9 @@ class _Trip:
 
     def rescale(self, now: Now) -> None:
         """O under the new maximum."""
-        self.o = softmax_step.scaled_rows(self.o, self.factors)
+        if not self.plan.rescale_threshold:
+            self.o = softmax_step.scaled_rows(self.o, self.factors)
+            return
+        keep(self.held.o, self.o)
+        softmax_step.scale_if_needed(self.held.o, *self.factors)
+        self.o = values(self.held.o)

@@ -4,17 +4,18 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, visit
+from attnspec.backends.cute.kernel.work import NUMBER, key_tile, meets, visit
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
 from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
 from attnspec.backends.sm90.kernel.plan import Plan
+from attnspec.backends.sm90.kernel.walk import Share, following, locate
 from cutlass import Int32
 
 
 @cute.jit
-def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     """Waits: q, k, v full; the output slot empty. Signals: q, k, v read; output full.
 
     The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,

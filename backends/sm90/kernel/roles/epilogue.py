@@ -3,13 +3,14 @@
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, locate, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, visit
 from attnspec.backends.sm90.kernel.plan import Plan
+from attnspec.backends.sm90.kernel.walk import Share, following, locate
 from cutlass import Int32
 
 
 @cute.jit
-def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
+def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
     keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
