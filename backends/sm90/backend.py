@@ -2,6 +2,7 @@
 
 from attnspec.backends.cute.emit.manifest import manifest_of
 from attnspec.backends.emitted import Emitted
+from attnspec.backends.sm90.emit.backward_module import backward_module
 from attnspec.backends.sm90.emit.module import forward_module
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
@@ -12,4 +13,5 @@ ARCHITECTURE = "sm_90a"
 
 def emit(analysed: Analysed, schedule: Schedule) -> Emitted:
     """The emitted module of a schedule, with the facts a launch needs; a pure function of its arguments."""
-    return Emitted(NAME, (forward_module(analysed, schedule),), manifest_of(analysed, schedule, ARCHITECTURE))
+    make = forward_module if schedule.dataflow.direction == "forward" else backward_module
+    return Emitted(NAME, (make(analysed, schedule),), manifest_of(analysed, schedule, ARCHITECTURE))

@@ -4,6 +4,7 @@ from typing import Literal
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import draw_backward
+from attnspec.lowering.dataflow.backward_in_registers import draw_backward_in_registers
 from attnspec.lowering.dataflow.forward import draw_forward
 from attnspec.lowering.dataflow.forward_in_registers import draw_forward_in_registers
 from attnspec.lowering.dataflow.graph import Dataflow
@@ -22,12 +23,12 @@ def draw(
     """The graph of one kernel of the variant.
 
     one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
-    in_registers: of the forward, for a chip whose tensor core leaves its results in registers.
+    in_registers: for a chip whose tensor core leaves its results in registers.
     ctas: of the forward, 2 for a pair of CTAs that share keys and values.
     deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.
     """
     if direction == "backward":
-        return draw_backward(analysed, deterministic)
+        return draw_backward_in_registers(analysed) if in_registers else draw_backward(analysed, deterministic)
     if in_registers:
         return draw_forward_in_registers(analysed)
     return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

@@ -1,6 +1,7 @@
 """Which operations share a role: those that pass values in registers must; engines stay apart."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Literal
 
 import networkx as nx
@@ -52,7 +53,7 @@ def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
     """Roles of whole warpgroups."""
     kind, groups, free_kind, _ = KINDS[dataflow.direction]
     if dataflow.register_products:
-        kind, groups = OF_ALL, dataflow.tile_q // GROUP_ROWS
+        kind, groups = OF_ALL, (dataflow.tile_q if dataflow.direction == "forward" else dataflow.tile_kv) // GROUP_ROWS
     tied = _tied(dataflow)
     names = {operation.name for _, group in tied for operation in group}
     free = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
@@ -86,6 +87,7 @@ def _tied(dataflow: Dataflow) -> list[tuple[int | None, list[Operation]]]:
     in_registers = {buffer.name for buffer in dataflow.buffers if buffer.space == "register"}
     ties = nx.Graph()
     ties.add_edges_from((value.producer, value.consumer) for value in dataflow.values if value.buffer in in_registers)
+    ties.add_edges_from(pairwise(sorted(dataflow.register_products)))  # the warps that have one multiply all
     groups = []
     for names in nx.connected_components(ties):
         group = [operation for operation in dataflow.operations if operation.name in names]

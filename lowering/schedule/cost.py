@@ -11,6 +11,7 @@ from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.prices import UNITS, Price, Prices
+from attnspec.lowering.schedule.register_backward_prices import register_backward_price
 from attnspec.lowering.schedule.register_prices import register_price
 from attnspec.lowering.schedule.schedule import Choices
 
@@ -57,7 +58,8 @@ class _Counter:
         return self.dataflow.tile_q * self.dataflow.tile_kv
 
     def price(self, operation: Operation) -> Price:
-        of_backward = backward_price(self, operation) if self.dataflow.direction == "backward" else None
+        find = register_backward_price if self.dataflow.register_products else backward_price
+        of_backward = find(self, operation) if self.dataflow.direction == "backward" else None
         if of_backward is not None:
             return of_backward
         if self.dataflow.register_products and (in_registers := register_price(self, operation)) is not None:

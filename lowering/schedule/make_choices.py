@@ -32,7 +32,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         longest_first=_lengths_differ(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
-        takes_turns=bool(dataflow.register_products),
+        takes_turns=bool(dataflow.register_products) and dataflow.direction == "forward",
     )
     return replace(choices, emulated_share=emulated_share(dataflow, analysed, choices, limits))
 

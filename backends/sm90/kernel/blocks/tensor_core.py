@@ -50,12 +50,11 @@ def query_key(q: Any, k: Any, width: int, rows: tuple[int, int], is_bf16: bool) 
     lines, count = [], rows[1] // 2
     for step in range(width // K_STEP):
         a, b = (k_major_offset(step, one) for one in rows)
-        lines += _descriptor("a", f"${count}", a) + _descriptor("b", f"${count + 1}", b)
+        lines += descriptor_lines("a", f"${count}", a) + descriptor_lines("b", f"${count + 1}", b)
         adds = "0" if step == 0 else "1"
-        lines.append(
-            f"wgmma.mma_async.sync.aligned.m64n{rows[1]}k16.f32.{kind}.{kind} {{{_list(0, count)}}}, a, b, p{adds}, 1, 1, 0, 0;"
-        )
-    return _issue(lines, count, [Int32(q), Int32(k)], ())
+        shape = f"m64n{rows[1]}k16.f32.{kind}.{kind}"
+        lines.append(f"wgmma.mma_async.sync.aligned.{shape} {{{operands(0, count)}}}, a, b, p{adds}, 1, 1, 0, 0;")
+    return begin(lines, count, [Int32(q), Int32(k)], ())
 
 
 def probability_value(o: Sequence[Float32], p: Sequence[Int32], v: Any, rows: int, is_bf16: bool) -> list[Float32]:
@@ -68,12 +67,11 @@ def probability_value(o: Sequence[Float32], p: Sequence[Int32], v: Any, rows: in
     v_operand = f"${first + len(p)}"
     lines = []
     for step in range(rows // K_STEP):
-        lines += _descriptor("b", v_operand, step * K_STEP * ROW_BYTES >> 4, rows * ROW_BYTES)
-        a = _list(first + step * A_REGISTERS, A_REGISTERS)
-        lines.append(
-            f"wgmma.mma_async.sync.aligned.m64n{2 * count}k16.f32.{kind}.{kind} {{{_list(0, count)}}}, {{{a}}}, b, p1, 1, 1, 1;"
-        )
-    return _issue(lines, count, [*p, Int32(v)], o)
+        lines += descriptor_lines("b", v_operand, step * K_STEP * ROW_BYTES >> 4, rows * ROW_BYTES)
+        a = operands(first + step * A_REGISTERS, A_REGISTERS)
+        shape = f"m64n{2 * count}k16.f32.{kind}.{kind}"
+        lines.append(f"wgmma.mma_async.sync.aligned.{shape} {{{operands(0, count)}}}, {{{a}}}, b, p1, 1, 1, 1;")
+    return begin(lines, count, [*p, Int32(v)], o)
 
 
 def wait(later: int) -> None:
@@ -81,18 +79,19 @@ def wait(later: int) -> None:
     ptx(f"wgmma.wait_group.sync.aligned {later};")
 
 
-def _list(first: int, count: int) -> str:
+def operands(first: int, count: int) -> str:
+    """Operands of the block by number."""
     return ", ".join(f"${at}" for at in range(first, first + count))
 
 
-def _descriptor(name: str, start: str, offset: int, leading_bytes: int = 0) -> list[str]:
+def descriptor_lines(name: str, start: str, offset: int, leading_bytes: int = 0) -> list[str]:
     """Lines that make a descriptor. leading_bytes: distance between blocks of 64 columns (MN-major only)."""
     fixed = (leading_bytes >> 4 << 16) + offset
     return [f"add.s32 low, {start}, {fixed};", f"mov.b64 {name}, {{low, {SWIZZLE_128B | GROUPS}}};"]
 
 
 @dsl_user_op
-def _issue(
+def begin(
     lines: Sequence[str], count: int, others: Sequence[Any], before: Sequence[Float32], *, loc: Any = None
 ) -> list[Float32]:
     """One block of instructions on `count` accumulators, which are also read if `before` has their values."""
@@ -112,11 +111,11 @@ def _issue(
     )
     outputs = ["=f" if before else "=&f"] * count
     inputs = [str(at) for at in range(len(before))] + ["r"] * len(others)
-    operands = [value.ir_value(loc=loc) for value in (*before, *others)]
+    given = [value.ir_value(loc=loc) for value in (*before, *others)]
     result = llvm.StructType.get_literal([Float32.mlir_type] * count)
     found = llvm.inline_asm(
         result,
-        operands,
+        given,
         text,
         ",".join([*outputs, *inputs]),
         has_side_effects=True,

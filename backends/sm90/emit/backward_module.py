@@ -1,0 +1,52 @@
+"""The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
+
+from attnspec.backends.cute.emit.backward_functions import write_backward_functions
+from attnspec.backends.cute.emit.backward_kernel import Frame, write_backward_kernels
+from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.pipes import write_pipes
+from attnspec.backends.cute.emit.sequences import sequences_of
+from attnspec.backends.emitted import Module
+from attnspec.backends.sm90.emit.backward_plan import write_backward_plan
+from attnspec.backends.sm90.emit.kernel import IDLE, write_dispatch, write_opening
+from attnspec.backends.sm90.emit.module import KERNEL, SHARED, write_compiler_imports
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.schedule.schedule import Schedule
+
+PASSES = frozenset({"convert", "prepare"})
+EVERYWHERE = frozenset({"load", "store"})  # roles that all targets share
+
+
+def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
+    """The text of `backward.py`, with the span of each line that has one."""
+    source = Source()
+    write_header(source, analysed.spec, schedule)
+    body = Source()
+    write_backward_functions(body, analysed)
+    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module)
+    source.blank()
+    write_backward_plan(source, schedule, analysed)
+    source.blank()
+    write_pipes(source, schedule)
+    write_backward_functions(source, analysed)
+    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: ())
+    write_backward_kernels(source, schedule, analysed.spec, frame)
+    return Module("backward", str(source), source.spans)
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str, module: str) -> None:
+    """What the module needs, and the roles it uses, no others."""
+    write_compiler_imports(source, functions, module)
+    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
+    source.line(f"from {SHARED}.pipes import Pipe, Pipes")
+    source.line(f"from {SHARED}.plan import Step")
+    source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
+    own = {role.kind for role in schedule.roles} - {IDLE}
+    for name in sorted(PASSES | own & EVERYWHERE):
+        source.line(f"from {SHARED}.roles_backward.{name} import {name}")
+    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    source.line(f"from {KERNEL}.blocks.set_up import set_up")
+    for name in sorted(own - EVERYWHERE):
+        source.line(f"from {KERNEL}.roles_backward.{name} import {name}")
+    source.line("from cutlass import Float32, Int32, Int64")

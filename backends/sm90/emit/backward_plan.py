@@ -1,0 +1,56 @@
+"""The `PLAN` literal of a backward kernel: every number of the schedule that the kernel library needs."""
+
+from itertools import groupby
+
+from attnspec.backends.cute.emit.pipes import barrier_count
+from attnspec.backends.sm90.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward_in_registers import PLANES, SLOTS, register_shape
+from attnspec.lowering.schedule.schedule import Schedule
+
+LANES = 128  # numbers of dQ's sum that a column of a chunk stands for
+
+
+def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) -> None:
+    """`PLAN = BackwardPlan(...)`, a line a fact or two."""
+    with source.block("PLAN = BackwardPlan("):
+        source.line(f"element={ELEMENTS[analysed.spec.dtype]},")
+        for _, few in groupby(backward_plan_facts(schedule, analysed).items(), key=lambda fact: fact[0].partition("_")[0]):
+            source.line(" ".join(f"{name}={value}," for name, value in few))
+        write_programs(source, schedule)
+    source.line(")")
+
+
+def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, object]:
+    """The plain numbers of the plan, in the order of `BackwardPlan`'s fields."""
+    flow, place, count = schedule.dataflow, schedule.placement, barrier_count(schedule)
+    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    shape = register_shape(analysed.spec)
+    facts: dict[str, object] = {
+        "tile_q": flow.tile_q,
+        "tile_kv": flow.tile_kv,
+        "query_tiles": flow.query_tiles,
+        "head_dim": schedule.head_dim,
+        "head_dim_v": schedule.head_dim_v,
+        "threads": schedule.threads,
+        "working_threads": 32 * sum(len(role.warps) for role in schedule.roles if role.program),
+        "barriers": count,
+        "planes": PLANES,
+        "chunk": flow.tile_q * shape.width // LANES,
+        "parts": 1,
+        "deterministic": False,
+        "last_first": False,
+        "share": shape.share,
+        "splits_queries": shape.splits_queries,
+        "k_offset": place("k").offset,
+        "v_offset": place("v").offset,
+    }
+    for name in ("q", "do"):
+        facts |= {f"{name}_offset": place(name).offset, f"{name}_stride": place(name).size, f"{name}_depth": place(name).depth}
+    facts |= {"ds_offset": place("ds_out").offset, "ds_stride": place("ds_out").size // SLOTS}
+    facts |= {"dq_offset": place("dq_out").offset, "dq_stride": place("dq_out").size}
+    facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
+    facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
+    choices = schedule.choices
+    return facts | {"longest_first": choices.longest_first, "l2_bytes": choices.l2_bytes}

@@ -1,0 +1,199 @@
+"""One step through the program of the backward's attending role: which operation means which instructions. Runs while tracing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass.cute as cute
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm90.kernel.blocks import gradient_core, gradient_output, gradient_step, learned_gradient, tensor_core
+from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
+from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, Place
+from attnspec.backends.sm90.kernel.blocks.registers import array, keep, values
+from attnspec.backends.sm90.kernel.plan import GROUP_THREADS
+from cutlass import Float32, Int32
+
+AWAITED = {"await_s": "mma_s", "await_dp": "mma_dp", "await_dv": "mma_dv", "await_dk": "mma_dk", "await_dq": "mma_dq"}
+AFTER_THE_LAST = ("store_dv", "store_dk")
+BOTH_HAVE_WRITTEN = 1  # named barrier of the two warpgroups; 0 is the whole block's
+
+
+@dataclass(frozen=True)
+class Held:
+    """This thread's parts of dK and dV of the key tile at hand."""
+
+    dk: Any
+    dv: Any
+
+
+def hold(plan: BackwardPlan) -> Held:
+    """Room for them."""
+    return Held(array(plan.width_qk // 2), array(plan.width_v // 2))
+
+
+def program_of(plan: BackwardPlan) -> list[str]:
+    """Operations of a step, in order."""
+    return [step.operation for step in plan.programs["attend"] if step.operation not in AFTER_THE_LAST]
+
+
+def once(plan: BackwardPlan, pipes: Pipes, now: Now, side: Any) -> None:
+    """Hand-overs that happen once a work tile."""
+    for operation in program_of(plan):
+        side(pipes, operation, None, now, once=True)
+
+
+@dataclass(frozen=True)
+class Trips:
+    """What all trips have in common. sums: what learned tensors have gathered in registers."""
+
+    plan: BackwardPlan
+    tiles: BackwardTiles
+    pipes: Pipes
+    mods: BackwardMods
+    place: Place
+    held: Held
+    sums: Any
+
+
+def run_trip(trips: Trips, now: Now, element: Element, is_partial: bool) -> None:
+    """A step, in the order of the program. is_partial: some of it may be hidden."""
+    trip = _Trip(trips, element, is_partial)
+    for operation in program_of(trips.plan):
+        before(trips.pipes, operation, None, now)
+        trip.do(operation, now)
+        after(trips.pipes, operation, None, now)
+
+
+class _Trip:
+    """Values of one step, by the names of what makes them. A method an operation."""
+
+    def __init__(self, trips: Trips, element: Element, is_partial: bool) -> None:
+        self.plan, self.tiles, self.pipes, self.mods = trips.plan, trips.tiles, trips.pipes, trips.mods
+        self.place, self.held, self.sums = trips.place, trips.held, trips.sums
+        self.element, self.is_partial = element, is_partial
+        self.slopes: Values | None = None
+        self.begun: list[str] = []
+
+    def do(self, operation: str, now: Now) -> None:
+        """One operation."""
+        if operation in AWAITED:
+            at = self.begun.index(AWAITED[operation])
+            self.begun = self.begun[at + 1 :]
+            tensor_core.wait(len(self.begun))
+        elif operation.startswith("mma_"):
+            self.begun.append(operation)
+        getattr(self, operation)(now)
+
+    def start_of(self, name: str, now: Now, offset: Any = 0) -> Any:
+        """Start of a tile as descriptors have it. offset: bytes into it."""
+        plan = self.plan
+        at = self.tiles.shared + getattr(plan, f"{name}_offset") + offset
+        if name in ("q", "do"):
+            at = at + slot(find(self.pipes, name), now) * getattr(plan, f"{name}_stride")
+        return tensor_core.descriptor_start(at)
+
+    def own_keys(self, name: str, now: Now) -> Any:
+        """Start of the warpgroup's own rows of k or v."""
+        return self.start_of(name, now, self.place.group * (GROUP_ROWS * self.plan.row_bytes))
+
+    def numbers(self, plane: int, now: Now) -> Values:
+        """A number of each of the thread's queries."""
+        plan = self.plan
+        start = self.tiles.shared + plan.rows_offset + slot(find(self.pipes, "rows"), now) * plan.rows_stride
+        first = start + plane * plan.tile_q * 4 + self.place.lane % 4 * 8
+        return gradient_step.load_rows(first, plan.score_count)
+
+    def mma_s(self, now: Now) -> None:
+        """Begin S^T = K Q^T."""
+        plan = self.plan
+        starts = (self.own_keys("k", now), self.start_of("q", now))
+        self.s = tensor_core.query_key(*starts, plan.width_qk, (plan.tile_kv, plan.tile_q), plan.is_bf16)
+
+    def mma_dp(self, now: Now) -> None:
+        """Begin dP^T = V dO^T."""
+        plan = self.plan
+        starts = (self.own_keys("v", now), self.start_of("do", now))
+        self.dp = tensor_core.query_key(*starts, plan.width_v, (plan.tile_kv, plan.tile_q), plan.is_bf16)
+
+    def await_s(self, now: Now) -> None:
+        """The scores are there."""
+        self.raws = self.s
+        self.element = self.element.renewed()
+        if self.mods.score is None:
+            self.score(now)
+
+    def score(self, now: Now) -> None:
+        """The file's score, and its slope."""
+        self.s, self.slopes = gradient_step.scored(self.mods, self.s, self.element)
+
+    def mask(self, now: Now) -> None:
+        """The file's mask, and the ends of the sequences."""
+        if self.is_partial:
+            self.s = gradient_step.masked(self.mods, self.s, self.element)
+
+    def exp(self, now: Now) -> None:
+        """Probabilities."""
+        self.p = gradient_step.probabilities(self.mods, self.s, self.numbers(0, now))
+
+    def mma_dv(self, now: Now) -> None:
+        """Begin dV += P^T dO."""
+        plan = self.plan
+        words = f32.narrow(self.p, plan.element)
+        start = self.start_of("do", now)
+        self.dv = tensor_core.probability_value(values(self.held.dv), words, start, plan.tile_q, plan.is_bf16)
+
+    def await_dv(self, now: Now) -> None:
+        """The product is there."""
+        keep(self.held.dv, self.dv)
+
+    def await_dp(self, now: Now) -> None:
+        """The product is there."""
+
+    def ds(self, now: Now) -> None:
+        """d(score), its shares of learned tensors, and its values as products take them."""
+        mods = self.mods
+        careful = self.is_partial or not mods.is_folded
+        found = gradient_step.score_gradients(self.p, self.dp, self.numbers(1, now), careful)
+        if mods.learned:
+            learned_gradient.gather(self.tiles, mods, self.sums, found, self.scaled_raws(), self.element)
+        self.ds_words = f32.narrow(gradient_step.weighted(found, self.slopes), self.plan.element)
+
+    def scaled_raws(self) -> Values:
+        """Scores before the score statements."""
+        scale = Float32(self.mods.scale(self.element.at))
+        return [f32.times(value, scale) for value in self.raws]
+
+    def share_ds(self, now: Now) -> None:
+        """dS where both warpgroups read it; not before both have written theirs."""
+        gradient_output.write_ds(self.plan, self.tiles, self.place, now.steps, self.ds_words)
+        cute.arch.fence_proxy("async.shared", space="cta")
+        cute.arch.barrier(barrier_id=BOTH_HAVE_WRITTEN, number_of_threads=2 * GROUP_THREADS)
+
+    def mma_dq(self, now: Now) -> None:
+        """Begin dQ = dS K."""
+        plan, group = self.plan, self.place.group
+        rows = group * (GROUP_ROWS * plan.row_bytes) if plan.splits_queries else 0
+        ds = self.tiles.shared + plan.ds_offset + (now.steps & 1) * plan.ds_stride + rows
+        columns = Int32(0) if plan.splits_queries else group * (plan.tile_kv * plan.row_bytes)
+        k = self.start_of("k", now, columns)
+        start = tensor_core.descriptor_start(ds)
+        self.dq = gradient_core.query_gradient(start, k, plan.tile_kv, plan.tile_q, plan.share, plan.is_bf16)
+
+    def await_dq(self, now: Now) -> None:
+        """The product is there."""
+
+    def stage_dq_0(self, now: Now) -> None:
+        """dQ to where it is added up from."""
+        gradient_output.write_dq(self.plan, self.tiles, self.pipes, now, self.place, self.dq)
+
+    def mma_dk(self, now: Now) -> None:
+        """Begin dK += dS^T Q."""
+        plan = self.plan
+        start = self.start_of("q", now)
+        self.dk = tensor_core.probability_value(values(self.held.dk), self.ds_words, start, plan.tile_q, plan.is_bf16)
+
+    def await_dk(self, now: Now) -> None:
+        """The product is there."""
+        keep(self.held.dk, self.dk)

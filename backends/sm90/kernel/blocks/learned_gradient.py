@@ -1,0 +1,94 @@
+"""Gradients of learned tensors: every element's share, summed first where it is the same place for all of a thread's steps.
+
+| address                      | where the shares meet                              | adds to global memory   |
+|------------------------------|----------------------------------------------------|-------------------------|
+| scalar, head                 | a register, over all steps of a head; then the warp | one a warp and head     |
+| key                          | a register a key, over all steps; then four lanes  | one a key and head      |
+| row, distance, element, ...  | nowhere                                            | one an element          |
+"""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.gradient_sums import add, with_warp
+from attnspec.backends.sm90.kernel.blocks import scalar
+from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
+from attnspec.backends.sm90.kernel.blocks.rows import column_of, row_of
+from cutlass import Float32, Int32
+
+WARP_WIDE, OF_KEY = ("scalar", "head"), "key"
+
+
+def running_sums(mods: BackwardMods) -> Any:
+    """Registers for the reads that gather in some, at 0: two each, one a key of the thread; None without such reads."""
+    count = 2 * len(_gathering(mods))
+    if not count:
+        return None
+    sums = cute.make_rmem_tensor(count, Float32)
+    for index in range(count):
+        sums[index] = Float32(0.0)
+    return sums
+
+
+def _gathering(mods: BackwardMods) -> list[LearnedRead]:
+    return [read for read in mods.learned if read.address in (*WARP_WIDE, OF_KEY)]
+
+
+def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws: Values, element: Element) -> None:
+    """Take in d(score) of a step. raws: scores before the score statements."""
+    used = 0
+    for read in mods.learned:
+        shares = _shares(read, ds, raws, element)
+        if read.address in (*WARP_WIDE, OF_KEY):
+            for row in range(2):
+                sums[used + row] = sums[used + row] + _total([one for at, one in enumerate(shares) if row_of(at) == row])
+            used += 2
+        else:
+            for index, share in enumerate(shares):
+                row = row_of(index)
+                place = read.indices(element.first_query + column_of(index), element.kv[row], element.at, element.key[row])
+                _add_unless_zero(getattr(tiles.sums, read.name), place, share)
+
+
+@cute.jit
+def _add_unless_zero(tensor: Any, place: tuple, share: Float32):
+    """Most shares of a masked tile are 0, and rows and keys beyond the sequences have no place."""
+    if share != Float32(0.0):
+        add(tensor, place, share)
+
+
+def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Element) -> None:
+    """Add what the registers hold of a head, and set them to 0."""
+    for number, read in enumerate(_gathering(mods)):
+        first, second = sums[2 * number], sums[2 * number + 1]
+        tensor = getattr(tiles.sums, read.name)
+        if read.address == OF_KEY:
+            for row, value in enumerate((first, second)):
+                place = read.indices(Int32(0), element.kv[row], element.at, element.key[row])
+                _add_unless_zero(tensor, place, value)
+        else:
+            place = read.indices(Int32(0), element.kv[0], element.at, element.key[0])
+            with_warp(tensor, place, scalar.plus(first, second))
+        sums[2 * number] = sums[2 * number + 1] = Float32(0.0)
+
+
+def _shares(read: LearnedRead, ds: Values, raws: Values, element: Element) -> Values:
+    """d(score) times the partial derivative; 0 where d(score) is 0, whatever the derivative."""
+    found = []
+    for index, value in enumerate(ds):
+        partial = element.each(read.partial, index, raws[index])
+        if isinstance(partial, float):
+            found.append(value if partial == 1.0 else f32.times(value, Float32(partial)))
+        else:
+            found.append(Float32(cutlass.select_(value == Float32(0.0), Float32(0.0), value * partial)))
+    return found
+
+
+def _total(shares: Values) -> Float32:
+    total = shares[0]
+    for share in shares[1:]:
+        total = scalar.plus(total, share)
+    return total

@@ -1,0 +1,1 @@
+"""Roles of the backward that are Hopper's own, a file each."""

@@ -1,0 +1,156 @@
+"""The backward graph of a chip whose tensor core leaves its results in registers of the warps that started it (Hopper, wgmma).
+
+A key tile belongs to two warpgroups of 64 keys each, with dK and dV of their own in registers; query tiles stream past. Scores are
+made transposed, so that P^T and dS^T are operands from registers as they stand (FA3, backward). dS also goes to shared memory,
+where each warpgroup reads that of both for its share of dQ: half of the queries, or half of the columns.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.forward_in_registers import ELEMENT_BYTES, F32, GROUP_ROWS, SWIZZLE_ELEMENTS
+from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
+
+from attnspec.language.expr import Name
+from attnspec.language.spec import Spec
+
+GROUPS = 2  # warpgroups of a key tile
+TILE_KV = GROUPS * GROUP_ROWS
+PLANES = 2  # numbers a row brings: its log-sum-exp and delta
+SLOTS = 2  # of dS: while one is multiplied the other is written
+FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step, for head dimensions above 64 and up to it
+PIECE = 16  # columns of a product's operand are a multiple of this
+
+
+@dataclass(frozen=True)
+class RegisterShape:
+    """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV; share: columns of dQ that a warpgroup makes, of
+    all queries or of its half of them (splits_queries)."""
+
+    tile_q: int
+    width: int
+    width_v: int
+    share: int
+    splits_queries: bool
+
+
+def register_shape(spec: Spec) -> RegisterShape:
+    """The tiles whose dK, dV, scores and dQ fit a thread's registers."""
+    width, width_v = (-(-dim // PIECE) * PIECE for dim in (spec.head_dim, spec.head_dim_v))
+    if max(width, width_v) <= SWIZZLE_ELEMENTS:
+        return RegisterShape(MANY_QUERIES, width, width_v, width, True)
+    return RegisterShape(FEW_QUERIES, width, width_v, SWIZZLE_ELEMENTS, False)
+
+
+def draw_backward_in_registers(analysed: Analysed) -> Dataflow:
+    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
+    return Dataflow(
+        direction="backward",
+        tile_q=register_shape(analysed.spec).tile_q,
+        tile_kv=TILE_KV,
+        query_tiles=1,
+        operations=_operations(analysed),
+        buffers=_buffers(analysed),
+        values=_values(analysed),
+    )
+
+
+def _chain(analysed: Analysed) -> list[Operation]:
+    """What happens to a tile of scores, in order."""
+    spec = analysed.spec
+    chain = [Operation("await_s", "threads", "step")]
+    if spec.score != Name("score", "float"):
+        chain.append(Operation("score", "threads", "step", note="score of the file"))
+    note = "positions past the lengths" if spec.mask is None else "mask of the file, and positions past the lengths"
+    return [*chain, Operation("mask", "threads", "step", note=note), Operation("exp", "threads", "step")]
+
+
+def _operations(analysed: Analysed) -> tuple[Operation, ...]:
+    return (
+        Operation("load_k", "tma", "tile"),
+        Operation("load_v", "tma", "tile"),
+        Operation("load_q", "tma", "step"),
+        Operation("load_rows", "tma", "step", note="log-sum-exp and delta"),
+        Operation("load_do", "tma", "step"),
+        Operation("mma_s", "tensor", "step"),
+        Operation("mma_dp", "tensor", "step"),
+        *_chain(analysed),
+        Operation("mma_dv", "tensor", "step"),
+        Operation("await_dp", "threads", "step"),
+        Operation("ds", "threads", "step", note="P (dP - delta), times the score's derivative"),
+        Operation("share_ds", "threads", "step"),
+        Operation("mma_dq", "tensor", "step"),
+        Operation("mma_dk", "tensor", "step"),
+        Operation("await_dv", "threads", "step"),
+        Operation("await_dq", "threads", "step"),
+        Operation("stage_dq_0", "threads", "step"),
+        Operation("await_dk", "threads", "step"),
+        Operation("reduce_dq_0", "tma", "step"),
+        Operation("store_dv", "threads", "tile"),
+        Operation("store_dk", "threads", "tile"),
+    )
+
+
+def _tile_bytes(rows: int, columns: int) -> int:
+    return rows * -(-columns // SWIZZLE_ELEMENTS) * SWIZZLE_ELEMENTS * ELEMENT_BYTES
+
+
+def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+    spec, shape = analysed.spec, register_shape(analysed.spec)
+    scores = TILE_KV * shape.tile_q // (GROUPS * 128)  # of a thread
+    return (
+        Buffer("k", "shared", _tile_bytes(TILE_KV, spec.head_dim)),
+        Buffer("v", "shared", _tile_bytes(TILE_KV, spec.head_dim_v)),
+        Buffer("q", "shared", _tile_bytes(shape.tile_q, spec.head_dim)),
+        Buffer("do", "shared", _tile_bytes(shape.tile_q, spec.head_dim_v)),
+        Buffer("ds_out", "shared", SLOTS * shape.tile_q * TILE_KV * ELEMENT_BYTES),
+        Buffer("dq_out", "shared", shape.tile_q * shape.width * F32),
+        Buffer("rows", "shared", PLANES * shape.tile_q * F32),
+        Buffer("scores", "register", F32 * scores),
+        Buffer("dp", "register", F32 * scores),
+        Buffer("p", "register", ELEMENT_BYTES * scores),
+        Buffer("ds", "register", ELEMENT_BYTES * scores),
+        Buffer("dv", "register", F32 * shape.width_v // 2),
+        Buffer("dk", "register", F32 * shape.width // 2),
+        Buffer("dq", "register", F32 * shape.share // 2),
+    )
+
+
+def _values(analysed: Analysed) -> tuple[Value, ...]:
+    chain = [operation.name for operation in _chain(analysed)]
+    return (
+        *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq", "await_dq")),
+        *(Value("load_v", reader, "v", name="v") for reader in ("mma_dp", "await_dp")),
+        *(Value("load_q", reader, "q", name="q") for reader in ("mma_s", "mma_dk", "await_dk")),
+        *(Value("load_do", reader, "do", name="do") for reader in ("mma_dp", "mma_dv", "await_dv")),
+        *(Value("load_rows", reader, "rows", name="rows") for reader in ("exp", "ds")),
+        Value("mma_s", "await_s", "scores"),
+        *(Value(before, after, "scores") for before, after in pairwise(chain)),
+        Value("exp", "mma_dv", "p"),
+        Value("mma_dp", "await_dp", "dp"),
+        Value("exp", "ds", "scores"),
+        Value("await_dp", "ds", "dp"),
+        Value("ds", "share_ds", "ds"),
+        Value("ds", "mma_dk", "ds"),
+        Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
+        *_accumulators(),
+        Value("mma_dq", "await_dq", "dq"),
+        Value("await_dq", "stage_dq_0", "dq"),
+        Value("stage_dq_0", "reduce_dq_0", "dq_out", name="dq_out_0"),
+        # A step ends before the next begins: its products would want registers beside those of this one.
+        *(Value(last, first, None, distance=1) for last in ("await_dk", "stage_dq_0") for first in ("mma_s", "mma_dp")),
+    )
+
+
+def _accumulators() -> tuple[Value, ...]:
+    """dV and dK: summed over the steps of a work tile, stored at its end."""
+    return tuple(
+        value
+        for name in ("dv", "dk")
+        for value in (
+            Value(f"mma_{name}", f"await_{name}", name),
+            Value(f"await_{name}", f"mma_{name}", name, distance=1),
+            Value(f"await_{name}", f"store_{name}", name),
+        )
+    )
