@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from attnspec.flex.refuse import refuse
@@ -11,7 +11,7 @@ from attnspec.language.context import Context
 from attnspec.language.expr import Binary, Call, Convert, Expr, Kind, Number, Truth
 from attnspec.language.functions import apply_builtin
 from attnspec.language.linear import Linear
-from attnspec.language.source import Span
+from attnspec.language.source import NOWHERE, Span
 from attnspec.language.values import Value, is_expr
 
 # An int made of a float is kept below this, so that what is added to it is seen to stay inside 32 bits.
@@ -27,7 +27,9 @@ class Build:
     span: Span
 
     def sure(self, value: Value) -> Expr:
-        """What an operator gave; what it found wrong stops the tracing."""
+        """What an operator gave; what it found wrong stops the tracing, here if it is about a name that has no place."""
+        found = self.ctx.faults.found
+        found[:] = [fault if fault.span != NOWHERE else replace(fault, span=self.span) for fault in found]
         self.ctx.faults.stop_if_any()
         assert is_expr(value)
         return value

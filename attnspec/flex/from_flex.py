@@ -173,8 +173,8 @@ def _with_shared_parts(trace: Trace, spec: Spec) -> Spec:
 
 
 def _is_large(expr: Expr) -> bool:
-    """Whether an expression is worth a name: an operation on operations."""
-    return any(children(child) and not isinstance(child, Convert) for child in children(expr)) and not isinstance(expr, Convert)
+    """Whether an expression is worth a name."""
+    return not isinstance(expr, Convert) and len(tuple(nodes(expr))) > 5
 
 
 def _with_declarations(trace: Trace, spec: Spec) -> Spec:

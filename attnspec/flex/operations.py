@@ -361,10 +361,11 @@ MAKERS = ("tensor", "scalar_tensor", "as_tensor", "full", "zeros", "ones", "aran
 def call(trace: Trace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A function of torch: carried out where it only tells of a tensor or makes one of numbers, else traced."""
     name = getattr(func, "__name__", str(func))
-    has_tensors = any(isinstance(value, torch.Tensor | Traced) for value in _flat((args, kwargs)))
+    tensors = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor | Traced)]
+    is_of_numbers = all(id(value) in trace.made for value in tensors)
     if trace.is_busy or name in ("__get__", "dim", "size", "numel", "is_floating_point", "__len__", "stride", "__hash__"):
         return func(*args, **kwargs)
-    if not has_tensors or (name in MAKERS and not any(isinstance(value, Traced) for value in _flat((args, kwargs)))):
+    if is_of_numbers or (name in MAKERS and not any(isinstance(value, Traced) for value in tensors)):
         return _made(trace, func, args, kwargs)
     if name in ("item", "__bool__", "__int__", "__float__", "__index__", "tolist"):
         return _read_now(trace, func, args, kwargs)

@@ -39,11 +39,11 @@ def _branch(place: Place) -> tuple[str, str]:
             return "`if`", "compute both sides and choose with `torch.where(condition, a, b)`"
         case _, ast.While():
             return "`while`", "a loop over elements must have a fixed count: `for i in range(n)`"
-        case _, ast.BoolOp(op=ast.And()):
+        case (ast.BoolOp(op=ast.And()), _) | (_, ast.BoolOp(op=ast.And())):
             return "`and`", "write `a & b`, each side in brackets"
-        case _, ast.BoolOp(op=ast.Or()):
+        case (ast.BoolOp(op=ast.Or()), _) | (_, ast.BoolOp(op=ast.Or())):
             return "`or`", "write `a | b`, each side in brackets"
-        case _, ast.UnaryOp(op=ast.Not()):
+        case (ast.UnaryOp(op=ast.Not()), _) | (_, ast.UnaryOp(op=ast.Not())):
             return "`not`", "write `~a`"
         case _, ast.Assert():
             return "`assert`", "check what you capture before the function is made"
