@@ -168,7 +168,7 @@ def run(
     names: Names = NO_NAMES,
     workers: int | None = None,
 ) -> Report:
-    """Grids one after the other; the first with a fault is the last to run."""
+    """Grids one after the other; the first that a fault ends is the last to run."""
     start = time.perf_counter()
     done: list[Launched] = []
     faults = []
@@ -180,7 +180,7 @@ def run(
         shape = (launch.grid, launch.cluster, launch.threads, launch.shared_bytes)
         done.append(Launched(program.kernel.name, *shape, counts(machine), lines(machine)))
         faults += machine.faults
-        if faults:
+        if machine.ended:
             break
     return Report(tuple(done), tuple(faults), time.perf_counter() - start, seed)
 

@@ -67,7 +67,7 @@ def run_grid(machine: Machine, workers: int | None) -> None:
         start = time.perf_counter()
         machine.run(clusters[:1])
         clusters = clusters[1:]
-        if machine.faults:
+        if machine.ended:
             return
         if (time.perf_counter() - start) * len(clusters) < WORTH:
             machine.run(clusters)

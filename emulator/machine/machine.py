@@ -46,7 +46,8 @@ class Launch:
 
 @dataclass
 class Machine:
-    """checks: names of the checks that are on. names: what reports call things. actor: the warp or task that acts now."""
+    """checks: names of the checks that are on. names: what reports call things. actor: the warp or task that acts now.
+    ended: a fault ended the run."""
 
     program: "Program"
     launch: Launch
@@ -58,6 +59,7 @@ class Machine:
     names: Names = NO_NAMES
     faults: list[Fault] = field(default_factory=list)
     actor: Any = None
+    ended: bool = False
 
     def __post_init__(self) -> None:
         self.random = None if self.seed is None else random.Random(self.seed)
@@ -98,6 +100,7 @@ class Machine:
                     self.start_next()
                 self.scheduler.run()
         except KernelFault as fault:
+            self.ended = True
             del self.faults[MOST_FAULTS - 1 :]  # there is always room for what ended the run
             self.fault(fault.kind, fault.message, self.actor)
 

@@ -155,3 +155,11 @@ def test_no_process_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     for process in made:
         with pytest.raises(ChildProcessError):
             os.waitpid(process, os.WNOHANG)
+
+
+def test_a_hazard_of_the_first_cluster_does_not_keep_the_others_from_running() -> None:
+    out = np.zeros(6 * 32, np.uint32)
+    lanes_race = "st.shared.b32 [smem], %r0;"
+    report = run(OWN_WORDS + lanes_race, out.copy(), out, grid=(6,), declarations=SMEM, shared_bytes=16)
+    assert {fault.kind for fault in report.faults} == {"race-lanes"}
+    assert (out == np.arange(6).repeat(32)).all()
