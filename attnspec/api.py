@@ -1,5 +1,6 @@
 """The public way in: `build` a variant, then call it."""
 
+import json
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -29,6 +30,7 @@ def build(
     target: str | None = None,
     on: str | None = None,
     splits: int | None = 1,
+    ctas: Literal[1, 2] | None = None,
     **constants: int | float,
 ) -> "Attention":
     """An attention variant, ready to be called.
@@ -37,6 +39,7 @@ def build(
     tensors. on: "emulator" runs a GPU target without its GPU. constants: values that override the file's `const`s.
     splits: parts into which a GPU cuts the keys of each row, whose results it then merges: for few queries over many keys. None
     takes as many as keep its processors at work; a row's bits then depend on the whole call, not on the row's inputs alone.
+    ctas: on sm100, 2 lets pairs of CTAs share keys and values in the forward, 1 does not; None leaves it to the cost model.
     SpecError if the spec is wrong; TargetError if the target cannot run it.
     """
     if isinstance(spec, Spec):
@@ -55,7 +58,8 @@ def build(
         raise ArgumentError("on: the reference runs on the CPU as it is; the emulator runs the GPU targets")
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MOST_SPLITS):
         raise ArgumentError(f"splits: {splits!r}, wanted an int from 1 to {MOST_SPLITS}, or None for as many as keep a GPU busy")
-    return Attention(spec, target, on, splits)
+    refuse_pair(ctas, target, splits)
+    return Attention(spec, target, on, splits, ctas)
 
 
 def refuse_name(spec: str | os.PathLike[str]) -> None:
@@ -65,19 +69,38 @@ def refuse_name(spec: str | os.PathLike[str]) -> None:
         raise ArgumentError(f"spec: there is no file {spec!r} here; {how}")
 
 
+def refuse_pair(ctas: object, target: str | None, splits: int | None) -> None:
+    """ArgumentError for a number of CTAs that there is none of, or that does not go with the rest."""
+    if ctas not in (None, 1, 2):
+        raise ArgumentError(f"ctas: {ctas!r}, wanted 1, 2 or nothing")
+    if ctas == 2 and target in ("sm90", "reference"):
+        raise ArgumentError(f"ctas: pairs of CTAs are for sm100, not for {target}")
+    if ctas == 2 and splits != 1:
+        raise ArgumentError("ctas: a pair of CTAs visits all keys of its rows; it goes with splits=1")
+
+
 class Attention:
     """A variant as a function of q, k, v and its declared tensors; differentiable.
 
-    spec: the checked spec. target: as given to `build`, None if each call's device decides.
-    handle: all of it as one text, by which an operator in a graph that torch has traced, or loaded from a file, finds it.
+    spec: the checked spec. target: as given to `build`, None if each call's device decides. ctas: as given to `build`.
+    handle: all of it as one text, the options first: an operator in a graph that torch has traced, or loaded from a file, finds
+    it by that.
     """
 
-    def __init__(self, spec: Spec, target: str | None = None, on: str | None = None, splits: int | None = 1) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        target: str | None = None,
+        on: str | None = None,
+        splits: int | None = 1,
+        ctas: Literal[1, 2] | None = None,
+    ) -> None:
         self.spec = spec
         self.target = target
         self.on = on
         self.splits = splits
-        self.handle = f"{target or 'any'} {on or 'device'} {'auto' if splits is None else splits}\n{show(spec)}"
+        self.ctas: Literal[1, 2] | None = ctas
+        self.handle = f"{json.dumps({'target': target, 'on': on, 'splits': splits, 'ctas': ctas})}\n{show(spec)}"
         self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:
@@ -85,9 +108,9 @@ class Attention:
         tensors = "".join(f", {tensor.name}: {tensor.dtype}" for tensor in self.spec.tensors)
         return f"<attnspec.Attention {self.spec.name}: head_dim {width}, {self.spec.dtype}{tensors}>"
 
-    def __reduce__(self) -> "tuple[type[Attention], tuple[Spec, str | None, str | None, int | None]]":
+    def __reduce__(self) -> "tuple[type[Attention], tuple[Any, ...]]":
         """Copied and pickled as what it was made of: a module that holds one can be copied, and kernels are found again."""
-        return Attention, (self.spec, self.target, self.on, self.splits)
+        return Attention, (self.spec, self.target, self.on, self.splits, self.ctas)
 
     @cached_property
     def analysed(self) -> "Analysed":

@@ -63,16 +63,23 @@ def draw(
     analysed: "Analysed",
     direction: Literal["forward", "backward"] = "forward",
     target: str = "sm100",
+    ctas: Literal[1, 2] | None = None,
     *,
     deterministic: bool = False,
 ) -> "Dataflow":
     """Analysed to the graph of one kernel for a chip: tile operations and the values between them.
 
-    deterministic: of a backward.
+    ctas: of the forward, that share a work tile; None leaves it to the cost model. deterministic: of a backward.
     """
     from attnspec.lowering.dataflow.draw import draw
+    from attnspec.lowering.schedule.choose_ctas import choose_ctas
 
-    return draw(analysed, direction, in_registers=not limits_of(target).tensor_columns, deterministic=deterministic)
+    limits = limits_of(target)
+    if ctas == 2 and not limits.tensor_columns:
+        raise TargetError(f"ctas=2: pairs of CTAs share tensor operations on sm100, {target} has none that two can share")
+    if ctas is None:
+        ctas = choose_ctas(analysed, limits) if direction == "forward" else 1
+    return draw(analysed, direction, in_registers=not limits.tensor_columns, ctas=ctas, deterministic=deterministic)
 
 
 def place(
@@ -127,7 +134,8 @@ def kernel(attention: "Attention", target: str) -> "Kernel":
     """The callable of a variant on a target: made once for all variants of one meaning, in this process."""
     from attnspec.runtime.cache_key import cache_key
 
-    key = cache_key(attention.spec, target, {"on": attention.on, "splits": attention.splits})
+    options = {"on": attention.on, "splits": attention.splits, "ctas": attention.ctas}
+    key = cache_key(attention.spec, target, options)
     with _lock:
         found = _kernels.get(key)
     if found is None:
@@ -148,7 +156,8 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     analysed = attention.analysed
 
     def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
-        return place(draw(analysed, direction, target, deterministic=deterministic), analysed, target)
+        drawn = draw(analysed, direction, target, attention.ctas, deterministic=deterministic)
+        return place(drawn, analysed, target)
 
     schedule = scheduled("forward")
     emitted, width_v = emit(analysed, schedule), attention.spec.head_dim_v

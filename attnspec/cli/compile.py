@@ -1,12 +1,12 @@
 """attnc compile: a file to readable source, PTX and cubin, on any machine."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import constants_option, file_argument, json_option, target_option
+from attnspec.cli.options import constants_option, ctas_option, file_argument, json_option, target_option
 
 if TYPE_CHECKING:
     from attnspec.cli.walk import Made, Walk
@@ -33,6 +33,7 @@ class Kinds(click.ParamType):
 @file_argument
 @click.option("-o", "folder", type=click.Path(path_type=Path), help="Folder to write to.  [default: ./NAME_TARGET]")
 @target_option("sm100")
+@ctas_option
 @constants_option
 @click.option("--emit", "kinds", type=Kinds(), help="Of source, ptx, cubin, sass.  [default: source,ptx,cubin]")
 @click.option("--forward-only", is_flag=True, help="Compile no backward kernel.")
@@ -41,6 +42,7 @@ def command(
     file: str,
     folder: Path | None,
     target: str,
+    ctas: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     kinds: tuple[str, ...] | None,
     forward_only: bool,
@@ -57,8 +59,10 @@ def command(
     kinds = kinds or (("source",) if target == "reference" else ("source", "ptx", "cubin"))
     if target == "reference" and kinds != ("source",):
         raise click.BadOptionUsage("--emit", "the reference target is source alone: torch runs it as it is")
+    if target == "reference" and ctas is not None:
+        raise click.BadOptionUsage("--ctas", "the reference target runs no CTAs")
     walk = Walk()
-    made = walk_to_source(walk, file, constants, target, forward_only)
+    made = walk_to_source(walk, file, constants, target, forward_only, ctas)
     notes = [made.refused] if made.refused else []
     folder = folder or Path(f"{made.spec.name}_{target}")
     with draft_folder(folder) as draft:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, constants_option, file_argument, json_option
+from attnspec.cli.options import GPU_TARGETS, constants_option, ctas_option, file_argument, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.language.limits import MAX_LENGTH
 
@@ -23,6 +23,7 @@ LENGTH = 8192
 @click.option("--length", type=click.IntRange(1, MAX_LENGTH), help=f"Length of queries and keys.  [default: {LENGTH}]")
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--target", type=click.Choice(GPU_TARGETS), default="sm100", show_default=True, help="Whose kernels.")
+@ctas_option
 @constants_option
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with pictures there, and print nothing else.")
 @click.option("--png", type=click.Path(path_type=Path), help="Write a picture there: the mask, the warps over a few steps.")
@@ -32,6 +33,7 @@ def command(
     length: int | None,
     sizes: dict[str, int],
     target: str,
+    ctas: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     html: Path | None,
     png: Path | None,
@@ -51,9 +53,9 @@ def command(
         from attnspec.cli.pictures import write_pictures
 
         return write_pictures(analysed, shape, target, html, png, as_json)
-    schedule, backward = (schedule_or_reason(analysed, target, direction) for direction in ("forward", "backward"))
-    flow = stages.draw(analysed, "forward", target)
-    counted = count(analysed, shape, flow.query_tiles * flow.tile_q)
+    schedule, backward = (schedule_or_reason(analysed, target, direction, ctas) for direction in ("forward", "backward"))
+    flow = stages.draw(analysed, "forward", target, ctas)
+    counted = count(analysed, shape, flow.work_rows)
     if as_json:
         click.echo(json_text(as_dict(analysed, shape, counted, schedule, backward, target)))
     else:
@@ -61,14 +63,16 @@ def command(
     return 0
 
 
-def schedule_or_reason(analysed: "Analysed", target: str, direction: Literal["forward", "backward"]) -> "Schedule | str":
-    """The schedule of one kernel, or why the target cannot run the variant."""
+def schedule_or_reason(
+    analysed: "Analysed", target: str, direction: Literal["forward", "backward"], ctas: Literal[1, 2] | None
+) -> "Schedule | str":
+    """The schedule of one kernel, or why the target cannot run the variant. ctas: of the forward, that share a work tile."""
     from attnspec import stages
     from attnspec.errors import TargetError
     from attnspec.lowering.schedule.refusal import Unsupported
 
     try:
-        return stages.place(stages.draw(analysed, direction, target), analysed, target)
+        return stages.place(stages.draw(analysed, direction, target, ctas), analysed, target)
     except (Unsupported, TargetError) as error:
         return str(error)
 
@@ -115,11 +119,15 @@ def show_count(counted: "Count | str", shape: CallShape) -> str:
 
 def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str, name: str) -> str:
     """The schedule's tables."""
+    from attnspec import stages
+    from attnspec.lowering.schedule.choose_ctas import explain_ctas
     from attnspec.lowering.schedule.show import show_schedule
 
     if isinstance(schedule, str):
         return f"{target} {name} kernel\n  none: {schedule}"
     title = f"{target} {name} kernel ({schedule.threads} threads)"
+    if name == "forward":
+        title += f"\n\n{explain_ctas(analysed, stages.limits_of(target), schedule.dataflow.ctas)}"
     return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
 
 

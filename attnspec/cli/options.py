@@ -56,6 +56,16 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines; errors too.")(command)
 
 
+def ctas_option(command: Command) -> Command:
+    """--ctas, a number or None."""
+    text = "Two CTAs share keys and values in the forward of sm100, or do not.  [default: as the cost model finds]"
+    return click.option("--ctas", type=click.Choice(["1", "2"]), callback=_number, help=text)(command)
+
+
+def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    return None if value is None else int(value)
+
+
 def target_option(default: str) -> Callable[[Command], Command]:
     """--target."""
     choice = click.Choice(TARGETS)

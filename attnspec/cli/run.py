@@ -2,13 +2,13 @@
 
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from attnspec.cli.failure import WRONG_NUMBERS
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, file_argument, json_option
+from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, ctas_option, file_argument, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.errors import TargetError
 from attnspec.language.spec import Spec
@@ -31,6 +31,7 @@ class Plan:
     target: str
     on: str | None
     forward_only: bool
+    ctas: Literal[1, 2] | None = None
 
     @property
     def is_emulated(self) -> bool:
@@ -72,6 +73,7 @@ class Trial:
     help="Run so many draws, from seed 0 on; in the emulator, one draw with so many timings.",
 )
 @click.option("--forward-only", is_flag=True, help="No gradients.")
+@ctas_option
 @constants_option
 @json_option
 def command(
@@ -82,6 +84,7 @@ def command(
     seed: int | None,
     seeds: int | None,
     forward_only: bool,
+    ctas: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     as_json: bool,
 ) -> int:
@@ -99,8 +102,10 @@ def command(
     spec = read_spec(file, constants)
     shape = call_shape(spec, sizes, BATCH, LENGTH)
     target = refuse(target, on, shape)
-    refused = "" if forward_only or target == "reference" else refusal(spec, target)
-    plan = Plan(spec, shape, target, on, forward_only or bool(refused))
+    if target == "reference" and ctas is not None:
+        raise click.UsageError("--ctas: the reference runs no CTAs")
+    refused = "" if forward_only or target == "reference" else refusal(spec, target, ctas)
+    plan = Plan(spec, shape, target, on, forward_only or bool(refused), ctas)
     if not plan.is_emulated:
         trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
     else:
@@ -135,13 +140,13 @@ def gpu_here(target: str | None, option: str) -> str:
     return target_for(torch.device("cuda", torch.cuda.current_device()), target, None)
 
 
-def refusal(spec: Spec, target: str) -> str:
+def refusal(spec: Spec, target: str, ctas: Literal[1, 2] | None) -> str:
     """Why a target that runs the variant's forward cannot run its backward, or nothing."""
     from attnspec import stages
     from attnspec.lowering.schedule.refusal import Unsupported
 
     analysed = stages.analyse(spec)
-    stages.place(stages.draw(analysed, "forward", target), analysed, target)
+    stages.place(stages.draw(analysed, "forward", target, ctas), analysed, target)
     try:
         stages.place(stages.draw(analysed, "backward", target), analysed, target)
     except Unsupported as error:
@@ -159,7 +164,7 @@ def trial(plan: Plan, seed: int) -> Trial:
 
     torch.set_num_threads(1)  # the reference's tiles are too small to share out; waiting threads only slow each other down
     start = time.perf_counter()
-    attention = build(plan.spec, target=plan.target)
+    attention = build(plan.spec, target=plan.target, ctas=plan.ctas)
     inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed).on("cpu" if plan.target == "reference" else "cuda")
     rows = compare(attention, inputs, plan.forward_only)
     return Trial(seed, time.perf_counter() - start, rows)
@@ -175,7 +180,7 @@ def emulated_trial(plan: Plan, seed: int, timings: int) -> Trial:
 
     torch.set_num_threads(1)
     start = time.perf_counter()
-    attention = build(plan.spec, target=plan.target, on=plan.on)
+    attention = build(plan.spec, target=plan.target, on=plan.on, ctas=plan.ctas)
     inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed)
     found = emulate(attention, inputs, timings, plan.forward_only)
     return Trial(seed, time.perf_counter() - start, found.rows, found)

@@ -75,15 +75,20 @@ class Made:
 
 
 def walk_to_source(
-    walk: Walk, file: str, constants: tuple[tuple[str, Any], ...], target: str, forward_only: bool = False
+    walk: Walk,
+    file: str,
+    constants: tuple[tuple[str, Any], ...],
+    target: str,
+    forward_only: bool = False,
+    ctas: Literal[1, 2] | None = None,
 ) -> Made:
-    """From a file to emitted source."""
+    """From a file to emitted source. ctas: of a work tile of the forward; None leaves it to the cost model."""
     tree = walk.step("tree", lambda: parse_file(file), lambda tree: counted(len(tree.statements), "statement"))
     spec = walk.step("spec", lambda: stages.check(tree, overrides(constants)), tell_spec)
     analysed = walk.step("analysed", lambda: stages.analyse(spec), tell_analysed)
     if target == "reference":
         return Made(spec, analysed, None, walk.step("emitted", lambda: stages.emit_reference(analysed), tell_emitted))
-    schedule, emitted = walk_to_kernel(walk, analysed, target, "forward")
+    schedule, emitted = walk_to_kernel(walk, analysed, target, "forward", ctas)
     backward, refused = None, ""
     if not forward_only:
         try:
@@ -94,13 +99,17 @@ def walk_to_source(
 
 
 def walk_to_kernel(
-    walk: Walk, analysed: "Analysed", target: str, direction: Literal["forward", "backward"]
+    walk: Walk,
+    analysed: "Analysed",
+    target: str,
+    direction: Literal["forward", "backward"],
+    ctas: Literal[1, 2] | None = None,
 ) -> "tuple[Schedule, Emitted]":
     """From the analyses to the source of one kernel."""
     of = "" if direction == "forward" else "backward "
     dataflow = walk.step(
         f"{of}dataflow",
-        lambda: stages.draw(analysed, direction, target),
+        lambda: stages.draw(analysed, direction, target, ctas),
         lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
     )
     schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target, show_progress), tell_schedule)

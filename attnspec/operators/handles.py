@@ -1,5 +1,6 @@
 """Variants by their handle: what a graph of torch's holds of a variant, and finds it again by."""
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ def attention_of(handle: str) -> "Attention":
         from attnspec.api import build
 
         head, _, text = handle.partition("\n")
-        target, on, splits = head.split(" ")
-        own = {"target": None if target == "any" else target, "on": None if on == "device" else on}
-        made = build(text, **own, splits=None if splits == "auto" else int(splits))
-        found = _built.setdefault(handle, made)
+        found = _built.setdefault(handle, build(text, **json.loads(head)))
     return found
 
 

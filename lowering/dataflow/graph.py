@@ -90,6 +90,11 @@ class Dataflow:
         return self.query_tiles * self.key_tiles
 
     @property
+    def work_rows(self) -> int:
+        """Rows of a work tile, of all CTAs that share it."""
+        return self.tile_q * self.query_tiles * self.ctas
+
+    @property
     def streamed_bytes(self) -> int:
         """Bytes that TMA loads from global memory every step."""
         loads = {item.name for item in self.operations if item.engine == "tma" and item.rate == "step"}

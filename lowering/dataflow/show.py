@@ -11,8 +11,12 @@ UNITS = {"shared": "bytes", "tensor": "columns", "register": "bytes a thread", "
 def show_dataflow(dataflow: Dataflow) -> str:
     """Operations, buffers and values, a line each, in the order of the graph."""
     tiles = f"{dataflow.query_tiles} query tiles of {dataflow.tile_q} rows, {dataflow.tile_kv} keys a step"
+    tiles += f", in each of {dataflow.ctas} CTAs" if dataflow.ctas > 1 else ""
     rows = [f"dataflow {dataflow.direction}: {tiles}", "", "operations"]
-    rows += [f"  {item.name:<15}{item.engine:<9}{item.rate:<6}{item.note}".rstrip() for item in dataflow.operations]
+    rows += [
+        f"  {item.name:<15}{item.engine:<9}{item.rate:<6}{'joint' if item.joint else item.note}".rstrip()
+        for item in dataflow.operations
+    ]
     rows += ["", "buffers"]
     rows += [f"  {item.name:<9}{item.space:<10}{item.size} {UNITS[item.space]}" for item in dataflow.buffers]
     rows += ["", "values"]

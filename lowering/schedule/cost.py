@@ -7,16 +7,19 @@ others. The tensor drain and the load of tensor memory decide about a quarter of
 from dataclasses import dataclass
 
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
+from attnspec.lowering.analysis.cost import element_cost
+from attnspec.lowering.analysis.peel import fuses_score, peel
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
-from attnspec.lowering.schedule.prices import UNITS, Price, Prices
+from attnspec.lowering.schedule.prices import HAND_OFF, UNITS, Price, Prices
 from attnspec.lowering.schedule.register_backward_prices import register_backward_price
 from attnspec.lowering.schedule.register_prices import register_price
 from attnspec.lowering.schedule.schedule import Choices
 
 TENSOR_DRAIN = 388.0  # last cycle on the pipe to a result that others see
 TENSOR_LOAD_WAIT = 276.0  # 532 for 128 columns, of which 256 are transfer
+REMOTE = 100.0  # more, to another multiprocessor than one's own: assumed
 ISSUE = 30.0  # of an asynchronous operation
 GLOBAL_LOAD = 800.0  # TMA, from L2: assumed
 STORE = 400.0  # TMA, until shared memory has been read, beside the reading: assumed
@@ -41,6 +44,7 @@ def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limi
     tiles = [operation for operation in dataflow.operations if operation.rate == "tile"]
     return Prices(
         tuple((operation.name, counter.price(operation)) for operation in steps),
+        hand_off=HAND_OFF + counter.remote,
         of_tile=tuple((operation.name, counter.price_of_tile(operation)) for operation in tiles),
     )
 
@@ -52,6 +56,11 @@ class _Counter:
     choices: Choices
     limits: Limits
     masked: bool
+
+    @property
+    def remote(self) -> float:
+        """What a hand-over takes longer in a pair of CTAs, whose roles wait for those of both."""
+        return REMOTE if self.dataflow.ctas > 1 else 0.0
 
     @property
     def elements(self) -> int:
@@ -118,7 +127,7 @@ class _Counter:
         # Of a pair, each multiprocessor reads half of the shared operand, and hears the other half.
         operands = 2 * depth * (columns / self.dataflow.ctas + (rows if from_shared == 2 else 0))
         units = {"tensor": busy, "shared": operands / self.limits.shared_read_bytes}
-        return Price(busy, busy + TENSOR_DRAIN, _by_unit(units))
+        return Price(busy, busy + TENSOR_DRAIN + self.remote, _by_unit(units))
 
     def tensor_load(self, columns: int) -> Price:
         busy = 2.0 * columns
@@ -141,16 +150,25 @@ class _Counter:
     def exponentials(self, columns: int) -> Price:
         """Scaled, exponentiated on two pipes at once, converted and stored in chunks."""
         share, more = self.choices.emulated_share, self.choices.exponential_degree - 3
-        count = columns * self.dataflow.tile_q
+        count, score = columns * self.dataflow.tile_q, self.fused_score
         units = {
-            "mufu": (1 - share) * count / self.limits.exponentials,
-            "fma": (1 + share * (EMULATED_SLOTS + more)) * count / self.limits.fma_lanes,
-            "alu": (0.5 + share * EMULATED_ALU) * count / self.limits.alu_lanes,  # converts two at once
+            "mufu": (score.mufu + 1 - share) * count / self.limits.exponentials,
+            "fma": (score.fma + 1 + share * (EMULATED_SLOTS + more)) * count / self.limits.fma_lanes,
+            "alu": (score.alu + 0.5 + share * EMULATED_ALU) * count / self.limits.alu_lanes,  # converts two at once
             "tensor_memory": columns / 2,
-            "issue": (0.5 + (1 - share) + 0.5 + share * (EMULATED_ISSUE + more / 2)) * count / LANES,
+            "issue": (issued(score) + 0.5 + (1 - share) + 0.5 + share * (EMULATED_ISSUE + more / 2)) * count / LANES,
         }
         hold = max(units[name] for name in ("mufu", "fma", "alu", "issue")) + columns / CHUNK * CHUNK_STORE
         return Price(hold, hold, _by_unit(units))
+
+    @property
+    def fused_score(self) -> ElementCost:
+        """Of the score, where it is part of the exponentials: without the factors that others take in, with that of the scale."""
+        if self.dataflow.direction == "backward" or not fuses_score(self.analysed):
+            return ElementCost(0.0, 0.0, 0.0, 0.0)
+        found, whole = element_cost(peel(self.analysed).score), element_cost(self.analysed.spec.score)
+        given = self.analysed.score_cost
+        return ElementCost(given.mufu, max(0.0, given.fma - whole.fma + found.fma) + 1.0, given.alu, given.loads)
 
     def rescale(self, columns: int) -> Price:
         """The expected cost: O through registers, in the share of steps in which it is taken."""
@@ -158,6 +176,12 @@ class _Counter:
         taken = TENSOR_LOAD_WAIT + 2 * columns + columns + 0.75 * columns + RESCALE_OVERHEAD
         units = {"tensor_memory": share * 2.75 * columns, "fma": share * columns * self.dataflow.tile_q / self.limits.fma_lanes}
         return Price(share * taken, share * taken, _by_unit(units))
+
+
+def issued(score: ElementCost) -> float:
+    """Issue slots of a fused score: the product with the scale is packed."""
+    slots = score.mufu + score.fma + score.alu + score.loads
+    return slots - 0.5 if slots else 0.0
 
 
 def _by_unit(units: dict[str, float]) -> tuple[float, ...]:

@@ -1,8 +1,8 @@
 """A schedule for a pair of CTAs as that of one block with the roles and the memory of both, for proofs that know of no pairs.
 
-Each operation that is not joint is there twice, `name@0` and `name@1`, with buffers of its own; a joint one is there once, and reads
-and writes those of both. A barrier of the leader that both CTAs signal becomes a hand-over from each: whoever waits for it waits for
-both. A commit that signals in each CTA becomes a hand-over to each.
+Each operation that is not joint is there twice, `name@0` and `name@1`, with buffers of its own; a joint one is there once, and
+reads and writes those of both. A barrier of the leader that both CTAs signal becomes a hand-over from each: whoever waits for it
+waits for both. A commit that signals in each CTA becomes a hand-over to each.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ def prices_of_both(draft: Draft, prices: Prices) -> Prices:
     pair = _Pair(draft, range(draft.dataflow.ctas))
 
     def twice(rows: tuple[tuple[str, Price], ...]) -> tuple[tuple[str, Price], ...]:
-        return tuple(dict((pair.name(name, cta), price) for cta in pair.ctas for name, price in rows).items())
+        return tuple({pair.name(name, cta): price for cta in pair.ctas for name, price in rows}.items())
 
     return replace(prices, operations=twice(prices.operations), of_tile=twice(prices.of_tile))
 
@@ -101,7 +101,9 @@ class _Pair:
         """A CTA's share of what completes a phase."""
         by, to = (self.draft.dataflow.operation(name).joint for name in (signals, waits))
         if arrivals.at != ("each" if by else "leader" if to else "own"):
-            raise ScheduleError("barrier-place", f"{signals} signals {arrivals.at} of {channel.name}, where {waits} may not hear it")
+            raise ScheduleError(
+                "barrier-place", f"{signals} signals {arrivals.at} of {channel.name}, where {waits} may not hear it"
+            )
         parts = len(self.ctas) if arrivals.at == "leader" else 1
         if arrivals.count % parts or arrivals.bytes % parts:
             raise ScheduleError("arrivals", f"{channel.name} waits for {arrivals.count} arrivals, {parts} CTAs give alike")

@@ -12,6 +12,7 @@ from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.make_choices import make_choices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.refuse_backward import refuse_backward
+from attnspec.lowering.schedule.refuse_pair import refuse_pair
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
 from attnspec.lowering.schedule.schedule import Draft, Schedule
 from attnspec.lowering.schedule.search import Question
@@ -33,6 +34,8 @@ def place(
     refuse_unsupported(analysed, limits)
     if dataflow.direction == "backward":
         refuse_backward(analysed, limits)
+    if dataflow.ctas > 1:
+        refuse_pair(analysed, limits)
     question = ask(dataflow, analysed, limits)
     solution, source = find_solution(question, memory, tell)
     try:

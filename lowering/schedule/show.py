@@ -185,7 +185,7 @@ def _uses(channel: Channel) -> str:
 
 
 def _arrivals(arrivals: Arrivals) -> str:
-    counted = f"{arrivals.count} {arrivals.engine}"
+    counted = f"{arrivals.count} {arrivals.engine}" + (f" at {arrivals.at}" if arrivals.at != "own" else "")
     return f"{counted} {arrivals.bytes} B" if arrivals.bytes else counted
 
 

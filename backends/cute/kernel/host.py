@@ -57,8 +57,8 @@ def box(
 ) -> Box:
     """The boxes of one buffer: `count` of them in shared memory from byte `offset`, and all of the global tensor.
 
-    any_column: boxes are found by their first column too, not by the number of their column block. step: bytes from one to the next
-    in shared memory, where that is more than those of a box.
+    any_column: boxes are found by their first column too, not by the number of their column block. step: bytes from one to the
+    next in shared memory, where that is more than those of a box.
     """
     layout, shape = box_layout(plan, rows), box_shape(plan, rows)
     first = cute.recast_ptr(shared + offset, dtype=plan.element)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.dataflow.draw import draw
@@ -16,10 +16,10 @@ from attnspec.lowering.schedule.verify import verify
 from tests.lowering.by_hand import analysed
 
 
-def forward(head_dim: int = 128, head_dim_v: int | None = None, edges: Iterable[Value] = ()) -> Draft:
-    """The forward as the passes schedule it, with further edges in its graph."""
+def forward(head_dim: int = 128, head_dim_v: int | None = None, edges: Iterable[Value] = (), ctas: Literal[1, 2] = 1) -> Draft:
+    """The forward as the passes schedule it, with further edges in its graph; for so many CTAs that share a work tile."""
     variant = analysed(head_dim, head_dim_v)
-    graph = draw(variant, "forward")
+    graph = draw(variant, "forward", ctas=ctas)
     return draft(replace(graph, values=(*graph.values, *edges)), variant, LIMITS)
 
 

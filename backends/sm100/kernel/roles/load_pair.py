@@ -8,7 +8,7 @@ from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, acquire, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, key_tile, locate, tile_row, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, key_tile, locate, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import unseen
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
@@ -47,7 +47,7 @@ def _fetch(
     """One operation of the program."""
     sequence, first = at.sequence, key * plan.tile_kv
     if step.operation == "load_q":
-        row = cutlass.min(at.row + tile_row(plan, work, step.lane), sequence.rows - 1)  # as in `load`
+        row = cutlass.min(query_tile(plan, work, at, step.lane).row, sequence.rows - 1)  # as in `load`
         place = (sequence.row_shift + row, 0, at.h, sequence.row_axis)
         _copy(plan, tiles.q, pipes, step, place, now, (plan.head_dim, 1), plan.q_stride // plan.box_bytes)
     elif step.operation == "load_k":
