@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attnspec.flex.operations import call
+from attnspec.flex.calls import call
 from attnspec.flex.trace import Trace
 from attnspec.flex.traced import Traced
 

@@ -14,65 +14,8 @@ from attnspec.flex.place import Place, here
 from attnspec.flex.refuse import refuse, refuse_value
 from attnspec.flex.trace import Trace
 from attnspec.flex.traced import Indices, Traced
+from attnspec.flex.vocabulary import ALIASES, NOT_IN_THE_LANGUAGE, ROUNDED
 from attnspec.language.expr import Expr, Kind, Number, Truth
-
-# Other names of the same things.
-ALIASES = {
-    "subtract": "sub",
-    "multiply": "mul",
-    "true_divide": "div",
-    "divide": "div",
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "negative": "neg",
-    "positive": "pos",
-    "absolute": "abs",
-    "invert": "bitwise_not",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "bitwise_left_shift": "lshift",
-    "bitwise_right_shift": "rshift",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "not_equal": "ne",
-    "fix": "trunc",
-    "special_expit": "sigmoid",
-    "special_expm1": "expm1",
-    "special_exp2": "exp2",
-    "special_log1p": "log1p",
-    "logsigmoid": "log_sigmoid",
-    "swish": "silu",
-    "get": "getitem",
-    "amax": "max_of",
-    "amin": "min_of",
-    "inner": "dot",
-    "matmul": "dot",
-    "vdot": "dot",
-    "type": "to",
-    "double": "float",
-    "long": "int",
-    "clip": "clamp",
-}
-CASTS = {"float": "float", "int": "int", "bool": "bool"}
-ROUNDED = ("half", "bfloat16")
-NOT_IN_THE_LANGUAGE = {
-    "sin": "precompute a table of it and capture that",
-    "cos": "precompute a table of it and capture that",
-    "erf": "`torch.tanh` is near: `F.gelu(x, approximate='tanh')`",
-    "gelu": "its exact form needs erf; write `F.gelu(x, approximate='tanh')`",
-    "softmax": "a score depends on its own query and key alone; the softmax over keys comes after it",
-    "round": "write `torch.floor(x + 0.5)`",
-    "detach": "gradients of scores are whole; capture a detached tensor instead",
-    "isnan": "a NaN in a query or a visible key gives NaN in its row, and cannot be hidden",
-    "nan_to_num": "a NaN in a query or a visible key gives NaN in its row, and cannot be hidden",
-    "rand": "capture random numbers as a tensor",
-    "rand_like": "capture random numbers as a tensor",
-    "dropout": "capture a mask of what is kept as a tensor",
-}
 
 
 def is_known(name: str) -> bool:
@@ -351,51 +294,3 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "dot": product,
     **{name: of_all(name) for name in ("any", "all", "sum", "max_of", "min_of")},
 }
-
-
-# Calls of torch, as its modes see them.
-
-MAKERS = ("tensor", "scalar_tensor", "as_tensor", "full", "zeros", "ones", "arange", "linspace", "eye", "device", "Size")
-
-
-def call(trace: Trace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A function of torch: carried out where it only tells of a tensor or makes one of numbers, else traced."""
-    name = getattr(func, "__name__", str(func))
-    tensors = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor | Traced)]
-    is_of_numbers = all(id(value) in trace.made for value in tensors)
-    if trace.is_busy or name in ("__get__", "dim", "size", "numel", "is_floating_point", "__len__", "stride", "__hash__"):
-        return func(*args, **kwargs)
-    if is_of_numbers or (name in MAKERS and not any(isinstance(value, Traced) for value in tensors)):
-        return _made(trace, func, args, kwargs)
-    if name in ("item", "__bool__", "__int__", "__float__", "__index__", "tolist"):
-        return _read_now(trace, func, args, kwargs)
-    if name == "detach" and isinstance(args[0], torch.Tensor):
-        return func(*args, **kwargs)
-    return operate(trace, name, args, kwargs)
-
-
-def _made(trace: Trace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A tensor that the function makes of numbers."""
-    found = func(*args, **kwargs)
-    if isinstance(found, torch.Tensor):
-        trace.made[id(found)] = found
-    return found
-
-
-def _read_now(trace: Trace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A Python number of a captured tensor: the variant would hold today's value for good."""
-    if id(args[0]) in trace.made:
-        return func(*args, **kwargs)
-    help = "use the tensor itself, as if it were a number; or make the number before, and capture that"
-    refuse("not-one-number", "this reads a captured tensor while the function is traced", help)
-
-
-def _flat(found: Any) -> Any:
-    """All values in tuples, lists and dicts."""
-    if isinstance(found, tuple | list):
-        for item in found:
-            yield from _flat(item)
-    elif isinstance(found, dict):
-        yield from _flat(tuple(found.values()))
-    else:
-        yield found

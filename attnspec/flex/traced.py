@@ -40,7 +40,7 @@ class Traced:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         """A function of torch that took a traced value in a list, where no mode saw it."""
-        from attnspec.flex.operations import call
+        from attnspec.flex.calls import call
 
         return call(_trace_in((args, kwargs)), func, args, kwargs or {})
 
