@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Say whether FILE is a good spec; quick, loads no torch.",
     "compile": "Compile FILE to source, PTX and cubin; needs no GPU.",
     "run": "Run FILE forward and backward against a float64 oracle.",
+    "bench": "Time FILE's kernels beside other people's, on a GPU.",
     "show": "Print what a stage of the compiler makes of FILE.",
     "explain": "Tiles skipped, derivatives, roles, memory, what bounds the kernel.",
     "variants": "List the standard variants.",

@@ -37,7 +37,7 @@ def modules_after(arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "arguments",
     ["check gemma2_local", "check gemma2_local --json", "check no_such_file", "-h", "compile -h", "run -h", "explain -h",
-     "show gemma2_local --stage spec", "run gemma2_local --target sm100", "compile no_such_file", "run gemma2_local -D windw=3"],
+     "show gemma2_local --stage spec", "run no_such_file --target sm100", "compile no_such_file", "run gemma2_local -D windw=3"],
 )  # fmt: skip
 def test_nothing_heavy_is_loaded_before_a_spec_is_known_to_be_good(arguments: str) -> None:
     assert not HEAVY & modules_after(arguments)

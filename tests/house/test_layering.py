@@ -55,6 +55,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "attnspec.operators": ({f"attnspec.{name}" for name in ("operators", "api", "runtime", "errors")}, {"torch"}),
+    "attnspec.bench": ({"attnspec"}, {"torch", "flash_attn", "matplotlib"}),
     "attnspec.nn": ({"attnspec"}, {"torch"}),
     "attnspec.initial": ({"attnspec.language", "attnspec.lowering"}, {"torch"}),
     "attnspec.report": ({"attnspec"}, {"networkx", "numpy", "matplotlib"}),
