@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.peel import fuses_score
 from attnspec.lowering.analysis.staging import stage
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
@@ -55,8 +56,9 @@ def draw_forward(analysed: Analysed, ctas: int = 1) -> Dataflow:
 
     ctas: 2 for a pair that shares keys and values (FA4, 2-CTA forward): one tensor operation multiplies query tiles of both, and
     each CTA holds half of the keys of a tile of K, and half of the columns of a tile of V.
-    There is no score operation where the score is q k as it stands, and no row maximum where the score is bounded. There is
-    always a mask: lengths are free, so the last key tile may end past the keys. All sizes are of padded tiles.
+    There is no score operation where the score is q k as it stands, or part of the exponentials (see `fuses_score`), and no row
+    maximum where the score is bounded. There is always a mask: lengths are free, so the last key tile may end past the keys.
+    All sizes are of padded tiles.
     """
     operations, values = [*_shared_loads()], []
     shape = tile_shape(analysed.spec)
@@ -126,7 +128,7 @@ def _chain(analysed: Analysed, tile: int) -> list[Operation]:
     """What happens to a tile of scores before its row maximum, in order."""
     spec = analysed.spec
     chain = [Operation("load_s", "threads", "step", tile)]
-    if spec.score != Name("score", "float"):
+    if spec.score != Name("score", "float") and not fuses_score(analysed):
         chain.append(Operation("score", "threads", "step", tile, "score of the file"))
     note = "keys past the length" if spec.mask is None else "mask of the file, and keys past the length"
     chain.append(Operation("mask", "threads", "step", tile, note))
@@ -136,11 +138,15 @@ def _chain(analysed: Analysed, tile: int) -> list[Operation]:
 def _operations(analysed: Analysed, tile: int, ctas: int) -> list[Operation]:
     maximum = ("row_max", "share_scale") if analysed.bounds.needs_row_max else ()
     rescale = ("rescale",) if analysed.bounds.needs_row_max else ()
+    note = "score of the file, and exponential, a chunk after the other" if fuses_score(analysed) else ""
+    exponentials = [Operation(kind, "threads", "step", tile, note) for kind in ("exp_head", "exp_tail")]
     return [
         Operation("load_q", "tma", "tile", tile),
         Operation("mma_qk", "tensor", "step", tile, joint=ctas > 1),
         *_chain(analysed, tile),
-        *(Operation(kind, "threads", "step", tile) for kind in (*maximum, "exp_head", "exp_tail", "row_sum")),
+        *(Operation(kind, "threads", "step", tile) for kind in maximum),
+        *exponentials,
+        Operation("row_sum", "threads", "step", tile),
         Operation("share_row", "threads", "tile", tile),
         *(Operation(kind, "threads", "step", tile) for kind in rescale),
         Operation("mma_pv_head", "tensor", "step", tile, joint=ctas > 1),

@@ -7,6 +7,8 @@ others. The tensor drain and the load of tensor memory decide about a quarter of
 from dataclasses import dataclass
 
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
+from attnspec.lowering.analysis.cost import element_cost
+from attnspec.lowering.analysis.peel import fuses_score, peel
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
@@ -148,16 +150,26 @@ class _Counter:
     def exponentials(self, columns: int) -> Price:
         """Scaled, exponentiated on two pipes at once, converted and stored in chunks."""
         share, more = self.choices.emulated_share, self.choices.exponential_degree - 3
-        count = columns * self.dataflow.tile_q
+        count, score = columns * self.dataflow.tile_q, self.fused_score
         units = {
-            "mufu": (1 - share) * count / self.limits.exponentials,
-            "fma": (1 + share * (EMULATED_SLOTS + more)) * count / self.limits.fma_lanes,
-            "alu": (0.5 + share * EMULATED_ALU) * count / self.limits.alu_lanes,  # converts two at once
+            "mufu": (score.mufu + 1 - share) * count / self.limits.exponentials,
+            "fma": (score.fma + 1 + share * (EMULATED_SLOTS + more)) * count / self.limits.fma_lanes,
+            "alu": (score.alu + 0.5 + share * EMULATED_ALU) * count / self.limits.alu_lanes,  # converts two at once
             "tensor_memory": columns / 2,
-            "issue": (0.5 + (1 - share) + 0.5 + share * (EMULATED_ISSUE + more / 2)) * count / LANES,
+            "issue": (issued(score) + 0.5 + (1 - share) + 0.5 + share * (EMULATED_ISSUE + more / 2)) * count / LANES,
         }
         hold = max(units[name] for name in ("mufu", "fma", "alu", "issue")) + columns / CHUNK * CHUNK_STORE
         return Price(hold, hold, _by_unit(units))
+
+    @property
+    def fused_score(self) -> ElementCost:
+        """Of the score, where it is part of the exponentials: without the factors that others take in, with that of the scale."""
+        is_apart = any(operation.kind == "score" for operation in self.dataflow.operations)
+        if self.dataflow.direction == "backward" or is_apart or not fuses_score(self.analysed):
+            return ElementCost(0.0, 0.0, 0.0, 0.0)
+        found, whole = element_cost(peel(self.analysed).score), element_cost(self.analysed.spec.score)
+        given = self.analysed.score_cost
+        return ElementCost(given.mufu, max(0.0, given.fma - whole.fma + found.fma) + 1.0, given.alu, given.loads)
 
     def rescale(self, columns: int) -> Price:
         """The expected cost: O through registers, in the share of steps in which it is taken."""
@@ -165,6 +177,12 @@ class _Counter:
         taken = TENSOR_LOAD_WAIT + 2 * columns + columns + 0.75 * columns + RESCALE_OVERHEAD
         units = {"tensor_memory": share * 2.75 * columns, "fma": share * columns * self.dataflow.tile_q / self.limits.fma_lanes}
         return Price(share * taken, share * taken, _by_unit(units))
+
+
+def issued(score: ElementCost) -> float:
+    """Issue slots of a fused score: the product with the scale is packed."""
+    slots = score.mufu + score.fma + score.alu + score.loads
+    return slots - 0.5 if slots else 0.0
 
 
 def _by_unit(units: dict[str, float]) -> tuple[float, ...]:

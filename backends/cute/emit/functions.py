@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attnspec.backends.cute.emit.dialect import dialect_of
 from attnspec.backends.cute.emit.mask import gathered, solved_for, write_mask
@@ -9,6 +10,7 @@ from attnspec.backends.cute.emit.rows import hoist
 from attnspec.backends.expression import write_values
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
+from attnspec.lowering.analysis.peel import Peeled, peel
 from attnspec.lowering.analysis.staging import Staging, stage, staged_number
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, names, nodes
@@ -48,7 +50,8 @@ def write_functions(source: Source, analysed: Analysed) -> None:
     write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
     purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
     write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
-    staging = stage(spec)
+    peeled = peel(analysed)
+    staging = stage(replace(spec, score=peeled.score))
     near = ", staged" if staging.values else ""
     _write_staged(source, spec, staging)
     has_score = spec.score != SCORE
@@ -57,15 +60,20 @@ def write_functions(source: Source, analysed: Analysed) -> None:
     write_function(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
     if has_score:
         parameters = f"score, q, kv, at, row{near}"
-        write_function(source, spec, "new_score", parameters, "The score of an element, natural units.", rest[:1])
+        units = "natural units" if peeled.outer == 1 else f"in units of {peeled.outer!r}"
+        write_function(source, spec, "new_score", parameters, f"The score of an element, {units}.", rest[:1])
     if spec.mask is not None:
         write_mask(source, spec, rest[-1], near)
     if spec.sink is not None:
         write_function(source, spec, "sink_score", "at", "The logit that joins a row's denominator, natural units.", [spec.sink])
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
+    if peeled.inner != 1:
+        factor = Binary("*", spec.scale, Number(peeled.inner, "float"), "float")
+        factor = Number(spec.scale.value * peeled.inner, "float") if isinstance(spec.scale, Number) else factor
+        write_function(source, spec, "score_factor", "at", "What q . k is multiplied by for `new_score`.", [factor])
     score_reads = has_score and reads_memory(rest[:1])
     mask_reads = spec.mask is not None and (reads_memory(rest[-1:]) or is_long(rest[-1]))
-    _write_mods(source, analysed, score_reads, mask_reads, staging)
+    _write_mods(source, analysed, peeled, score_reads, mask_reads, staging)
 
 
 def _write_staged(source: Source, spec: Spec, staging: Staging) -> None:
@@ -76,19 +84,21 @@ def _write_staged(source: Source, spec: Spec, staging: Staging) -> None:
         write_function(source, spec, f"staged{number}", f"{place}, at", purpose, [value.expr])
 
 
-def _write_mods(source: Source, analysed: Analysed, score_reads: bool, mask_reads: bool, staging: Staging) -> None:
+def _write_mods(
+    source: Source, analysed: Analysed, peeled: Peeled, score_reads: bool, mask_reads: bool, staging: Staging
+) -> None:
     spec, bounds = analysed.spec, analysed.bounds
     folded = is_folded(spec)
-    factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E
+    factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else LOG2_E * peeled.outer
     source.blank(2)
     with source.block("MODS = Mods("):
         source.line("keys=seen_keys, hidden=hidden_keys, row=row_values,")
         score, mask = "new_score" if spec.score != SCORE else None, "visible_keys" if spec.mask is not None else None
         source.line(f"score={score}, mask={mask},")
         source.line(f"sink={'sink_score' if spec.sink is not None else None},")
-        source.line(f"scale={None if folded else 'softmax_scale'},")
+        source.line(f"scale={None if folded else 'softmax_scale' if peeled.inner == 1 else 'score_factor'},")
         source.line(f"to_log2={factor!r},")
-        source.line(f"midpoint={None if bounds.needs_row_max else (bounds.low + bounds.high) / 2},")
+        source.line(f"midpoint={None if bounds.needs_row_max else (bounds.low + bounds.high) / 2 / peeled.outer},")
         source.line(f"score_reads={score_reads}, mask_reads={mask_reads},")
         if staging.values:
             with source.block("stages=("):

@@ -17,6 +17,7 @@ from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
 
 CHUNK = WORD  # columns a tensor memory instruction moves
+BATCH = 8  # scores finished between exponentials
 # A list of values, not a tensor of registers: reading an element of that is four operations to trace for one that is meant.
 Row = list[Float32]
 
@@ -52,13 +53,15 @@ def load_scores(address: Any, count: int) -> Row:
 
 
 def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_partial: bool) -> Row:
-    """A row of S, scaled, scored and masked.
+    """A row of S, scaled, scored and masked; as it stands where `exponentials` does that, see `is_fused`.
 
     Where an element needs a load of its own, S is first rewritten in tensor memory a chunk at a time: with all of a row at
     hand the compiler starts all its loads at once, and spills.
     """
     element = element.renewed()
     reads = mods.score_reads or (is_partial and mods.mask_reads)
+    if is_fused(mods, is_partial):
+        return load_scores(address, plan.tile_kv)
     if reads:
         is_by_words = mods.mask_reads or bool(mods.stages)  # a mask word is made of 32 keys
         _rewrite(plan, mods, address, element, is_partial, CHUNK if is_by_words else CHUNK // 2)
@@ -80,17 +83,30 @@ def _rewrite(plan: Plan, mods: Mods, address: Int32, element: Element, is_partia
 def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
     """Scale, score and mask, in place, what is not folded away."""
     if mods.scale is not None:
-        scale = mods.scale(element.at)
-        part, keys = element, f32.places(element.first_key, len(s)) if mods.score is not None else []
-        for index in range(len(s)):
-            s[index] = f32.times(s[index], Float32(scale))
-            if mods.score is not None:
-                part = element.renewed() if index % WORD == 0 else part
-                near = () if part.staged is None else (part.staged.at(index),)
-                s[index] = mods.score(s[index], part.q, keys[index], part.at, part.row, *near)
+        for first in range(0, len(s), WORD):
+            _score(mods, s, range(first, min(first + WORD, len(s))), element)
     if is_partial:
         for first in range(0, len(s), WORD):
             _mask(mods, s, first, element.moved(first))
+
+
+def _score(mods: Mods, s: Row, places: range, element: Element) -> None:
+    """Scale and score, in place, elements of some places of the row."""
+    scale = f32.twice(mods.scale(element.at))  # pyright: ignore[reportOptionalCall] asked only where there is one
+    for index in places[::2]:
+        s[index], s[index + 1] = f32.apart(f32.multiply(f32.pair(s[index], s[index + 1]), scale))
+    if mods.score is None:
+        return
+    part, keys = element.renewed(), f32.places(element.first_key + places.start, len(places))
+    for index, key in zip(places, keys, strict=True):
+        near = () if part.staged is None else (part.staged.at(index),)
+        s[index] = mods.score(s[index], part.q, key, part.at, part.row, *near)
+
+
+def is_fused(mods: Mods, is_partial: bool) -> bool:
+    """Whether scores are finished with their exponentials, a chunk after the other: without a maximum nothing waits for all of a
+    row, and what a chunk's score asks of the special function unit hides behind the emulated exponentials of the last chunk."""
+    return mods.midpoint is not None and mods.score is not None and not (mods.score_reads or (is_partial and mods.mask_reads))
 
 
 def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
@@ -126,18 +142,33 @@ def shift(mods: Mods, row_max: Float32) -> Float32:
     return Float32(cutlass.select_(row_max == -Float32.inf, Float32(0.0), row_max * mods.to_log2))
 
 
-def exponentials(plan: Plan, mods: Mods, s: Row, amount: Float32, address: Any, piece: str) -> None:
+def exponentials(
+    plan: Plan, mods: Mods, s: Row, element: Element, is_partial: bool, amount: Float32, address: Any, piece: str
+) -> None:
     """P of one piece of the row, to tensor memory in the 16-bit type; s keeps the f32 values for the row sum."""
     first, last = (0, plan.probability_split) if piece == "exp_head" else (plan.probability_split, plan.tile_kv)
     factor, shift = f32.twice(mods.to_log2), f32.twice(-amount)
     # With a maximum, a NaN is in the shift, and so in every element.
     emulation = Emulation(plan.exponential_degree, keeps_nan=mods.midpoint is not None) if plan.emulated_share else exponential
+    fused = is_fused(mods, is_partial)
+    if fused and first == 0:
+        _finish_part(mods, s, range(CHUNK), element, is_partial)
     for at in range(first, last, CHUNK):
         for index in range(at, at + CHUNK, 2):
+            ahead = index + CHUNK
+            if fused and ahead % BATCH == 0 and ahead < plan.tile_kv:
+                _finish_part(mods, s, range(ahead, ahead + BATCH), element, is_partial)
             x = f32.multiply_add(f32.pair(s[index], s[index + 1]), factor, shift)
             chosen = emulation if is_emulated(index // 2, plan.emulated_share) else exponential
             s[index], s[index + 1] = chosen(x)
         tensor_memory.store(address + at // 2, f32.narrow(s[at : at + CHUNK], plan.element))
+
+
+def _finish_part(mods: Mods, s: Row, places: range, element: Element, is_partial: bool) -> None:
+    """Scale, score and, once a word of keys is complete, mask some places of the row."""
+    _score(mods, s, places, element)
+    if is_partial and places.stop % WORD == 0:
+        _mask(mods, s, places.stop - WORD, element.moved(places.stop - WORD))
 
 
 def add_row(s: Row, total: Float32) -> Float32:

@@ -100,7 +100,7 @@ def _step(
     shift = softmax_step.shift(mods, row_max)
     for piece in ("exp_head", "exp_tail"):
         before(pipes, piece, lane, now)
-        softmax_step.exponentials(plan, mods, s, shift, place.p, piece)
+        softmax_step.exponentials(plan, mods, s, element, is_partial, shift, place.p, piece)
         after(pipes, piece, lane, now)
     return row_max, softmax_step.add_row(s, row_sum)
 
