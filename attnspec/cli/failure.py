@@ -21,7 +21,7 @@ WRONG_NUMBERS, BAD_INPUT, CANNOT_HERE, OUR_FAULT, INTERRUPTED, BROKEN_PIPE = 1, 
 
 @dataclass(frozen=True)
 class Failure:
-    """text: for standard error. errors: JSON types, one an error: name, message, file, line, column, help."""
+    """text: for standard error. errors: JSON types, one an error: name, message, file, line, column, where it ends, help."""
 
     code: int
     text: str
@@ -76,7 +76,8 @@ def failure_of(error: BaseException, invocation: Invocation) -> Failure:
 
 def plain(name: str, message: str, code: int) -> Failure:
     """An error that is not about a place in a file."""
-    row = {"name": name, "message": message, "file": None, "line": None, "column": None, "help": None}
+    nowhere = dict.fromkeys(("file", "line", "column", "end_line", "end_column"))
+    row = {"name": name, "message": message, **nowhere, "help": None}
     return Failure(code, f"error[{name}]: {printable_lines(message)}", (row,))
 
 
@@ -122,7 +123,8 @@ def internal_failure(error: BaseException, invocation: Invocation) -> Failure:
 def row_of(item: Diagnostic) -> Mapping[str, Any]:
     """A diagnostic in JSON types."""
     line, column = item.span.source.position(item.span.start)
-    where = {"file": item.span.source.name, "line": line, "column": column}
+    end_line, end_column = item.span.source.position(max(item.span.start, item.span.end))
+    where = {"file": item.span.source.name, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
     return {"name": item.name, "message": item.message, **where, "help": item.help or None}
 
 

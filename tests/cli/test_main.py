@@ -75,7 +75,7 @@ def test_every_other_error_is_json_too(attnc: Attnc, arguments: list[str]) -> No
     done = attnc(*arguments)
     (row,) = done.json["errors"]
     assert done.code in (2, 3)
-    assert set(row) == {"name", "message", "file", "line", "column", "help"}
+    assert set(row) == {"name", "message", "file", "line", "column", "end_line", "end_column", "help"}
     assert row["message"] in done.err
 
 
