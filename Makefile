@@ -1,6 +1,7 @@
 # make demo      compile and run a variant
 # make test      lint, then the tests (a few minutes on two cores)
 # make test-all  the slow tests too
+# make test-seeds  every variant with twenty timings in the emulator (an hour or two)
 # make test-peers  other people's kernels in the emulator (flash-attn-4; half an hour)
 # make lint      ruff and pyright
 # make clean     remove what these made
@@ -19,7 +20,7 @@ CONSTRAINTS := -c constraints.txt $(if $(NO_GPU),-c constraints-cpu.txt)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 INPUTS := pyproject.toml constraints.txt constraints-cpu.txt
 
-.PHONY: demo test test-all test-peers lint clean
+.PHONY: demo test test-all test-seeds test-peers lint clean
 
 demo: $(VENV)/installed
 	@echo "== The variant: $(DEMO)"
@@ -43,7 +44,10 @@ test: lint
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-all: lint
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not peers"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not peers and not seeds"
+
+test-seeds: $(VENV)/installed-for-tests
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m seeds tests/backends
 
 # flash-attn-4 comes by the extra `peers` into the same environment: under the constraints the torch that is there stays.
 test-peers: $(VENV)/installed-for-peers

@@ -100,3 +100,23 @@ def metered(run: Callable[[], Report]) -> tuple[Counter[str], Report]:
 def difference(short: Mapping[str, int], long: Mapping[str, int], tiles: float) -> dict[str, float]:
     """Of one tile."""
     return {name: (long[name] - short.get(name, 0)) / tiles for name in long}
+
+
+def metered_kernel(run: Callable[[], Report], name: str) -> Counter[str]:
+    """Counts of a run, of the kernels whose name holds `name`, in all CTAs."""
+    module, found = sys.modules["attnspec.emulator.launch"], Counter[str]()
+
+    def watch(machine: Any) -> None:
+        if name in machine.program.kernel.name:
+            machine.memory.observer = machine.observer = Meter(machine, found)
+
+    with mock.patch.object(module, "watch", watch):
+        report = run()
+    for launched in report.launches:
+        for opcode, times in launched.counts.items() if name in launched.kernel else ():
+            found["warp instructions"] += times
+            if opcode.startswith("cp.reduce.async.bulk"):
+                found["bulk reductions"] += times
+            if unit := unit_of(opcode):
+                found[unit] += times
+    return found

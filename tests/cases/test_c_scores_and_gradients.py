@@ -27,7 +27,7 @@ def test_c1_softcap_is_c_tanh_of_s_over_c(target, raw, capped, slope):
     found = target.attend(spec("score = softcap(score, 15.0)"), 1, [1.0], [float(raw)], dout=0.0, dlse=1.0)
     assert found.lse == pytest.approx([capped], rel=target.tanh_error, abs=1e-6)
     if target.differentiates:
-        assert found.dlogits == pytest.approx([slope], rel=2.0**-10)
+        assert found.dlogits == pytest.approx([slope], rel=target.gradient_error(2.0**-10))
 
 
 def test_c2_softcap_gradients_have_the_chain_factor(target):
@@ -37,9 +37,9 @@ def test_c2_softcap_gradients_have_the_chain_factor(target):
     assert found.lse == pytest.approx([1.720411], rel=max(1e-6, target.tanh_error))
     if not target.differentiates:
         return
-    assert found.dlogits[1] == pytest.approx(0.061717, rel=2.0**-10)
+    assert found.dlogits[1] == pytest.approx(0.061717, rel=target.gradient_error(2.0**-10))
     by_lse = target.attend(text, 1, [0.0, 1.0], [0.0, 2.0], dout=0.0, dlse=1.0)
-    assert by_lse.dlogits == pytest.approx([0.178993, 0.344802], rel=2.0**-10)
+    assert by_lse.dlogits == pytest.approx([0.178993, 0.344802], rel=target.gradient_error(2.0**-10))
 
 
 def test_c3_one_packed_sequence_gives_the_bits_of_the_dense_call(target):
@@ -68,7 +68,7 @@ def test_c6_a_learned_scalar_that_multiplies_the_score(target):
     found = target.attend(text, 1, [0.0, 1.0], [0.0, math.log(2)], t=torch.tensor(1.0))
     assert found.out == near([2 / 3])
     if target.differentiates:
-        assert found.learned["t"].item() == pytest.approx(0.154033, rel=1e-5)
+        assert found.learned["t"].item() == pytest.approx(0.154033, rel=target.gradient_error(1e-5))
 
 
 def test_c6_a_learned_scalar_that_is_added_moves_the_lse_alone():
@@ -169,7 +169,7 @@ def test_c_a_score_of_minus_infinity_is_a_masked_one(target):
     masked = target.build("attention hidden\nhead_dim 32\nmask = kv <= q - 3\n")
     scored = target.build(text.format("kv <= q - 3"))
     inputs = draw_inputs(masked.spec, Shape(1, 1, 1, 140, 140))
-    if target.differentiates:  # a GPU's kernel folds the scale of a plain score into the exponential: other roundings
+    if target.name == "reference":  # a GPU's kernel folds the scale of a plain score into the exponential: other roundings
         assert torch.equal(scored(inputs.q, inputs.k, inputs.v), masked(inputs.q, inputs.k, inputs.v))
     assert target.agrees(scored, inputs)
     assert target.counts("score = score if kv < 2 else -inf", queries=1, keys=5) == [2]

@@ -91,27 +91,22 @@ def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -
     factor = float(spec.scale.value) * LOG2_E if folded and isinstance(spec.scale, Number) else math.log2(math.e)
     source.blank(2)
     with source.block("MODS = BackwardMods("):
-        source.line("queries=seeing_queries,")
-        source.line("hidden=hidden_queries,")
-        source.line("key=key_values,")
-        source.line(f"score={'new_score' if spec.score != SCORE else None},")
-        source.line(f"mask={'visible_queries' if spec.mask is not None else None},")
-        source.line("scale=softmax_scale,")
-        source.line(f"to_log2={factor!r},")
-        source.line(f"is_folded={folded},")
+        source.line("queries=seeing_queries, hidden=hidden_queries, key=key_values,")
+        score, mask = "new_score" if spec.score != SCORE else None, "visible_queries" if spec.mask is not None else None
+        source.line(f"score={score}, mask={mask}, scale=softmax_scale,")
+        source.line(f"to_log2={factor!r}, is_folded={folded},")
         attributes = attribute_names(spec)
-        with source.block("learned=("):
-            for number, found in enumerate(analysed.derivative.learned, 1):
-                place = f"{attributes[found.tensor]!r}, {found.address!r}, partial_{number}, indices_{number}"
-                source.line(f"LearnedRead({place}),")
-        source.line("),")
-        source.line(f"merges={merges(analysed)},")
+        if analysed.derivative.learned:
+            with source.block("learned=("):
+                for number, found in enumerate(analysed.derivative.learned, 1):
+                    place = f"{attributes[found.tensor]!r}, {found.address!r}, partial_{number}, indices_{number}"
+                    source.line(f"LearnedRead({place}),")
+            source.line("),")
         if analysed.derivative.sink:
             source.line("sink=sink_score,")
             with source.block("sinks=("):
                 for number, found in enumerate(analysed.derivative.sink, 1):
                     source.line(f"SinkRead({attributes[found.tensor]!r}, sink_partial_{number}, sink_indices_{number}),")
             source.line("),")
-        for name, flag in flags.items():
-            source.line(f"{name}={flag},")
+        source.line(" ".join(f"{name}={flag}," for name, flag in ({"merges": merges(analysed)} | flags).items()))
     source.line(")")

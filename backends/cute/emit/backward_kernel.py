@@ -18,22 +18,23 @@ FEW = ("k", "v")  # buffers of one copy
 @dataclass(frozen=True)
 class Frame:
     """What a target writes around the roles. opening: what a CTA does before they part; dispatch: a line a role; closing: what
-    it does after them, in lines."""
+    it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library."""
 
     opening: Callable[[Source, Schedule], None]
     dispatch: Callable[[Source, Schedule], None]
     closing: Callable[[Schedule], tuple[str, ...]]
+    row_tiles: bool = False
 
 
 def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame: Frame) -> None:
     """`prepare_kernel`, `backward_kernel`, `convert_kernel`, for exact sums `settle_kernel`, and `backward`."""
     sums = _Sums(spec, is_exact(schedule, spec))
-    _write_prepare(source, spec, sums, schedule.dataflow.deterministic)
+    _write_prepare(source, spec, sums, schedule.dataflow.deterministic, frame.row_tiles)
     _write_device(source, schedule, spec, sums, frame)
     _write_convert(source, spec)
     if sums.exact:
         _write_settle(source, sums)
-    _write_host(source, spec, sums, schedule.dataflow.deterministic)
+    _write_host(source, spec, sums, schedule.dataflow.deterministic, frame.row_tiles)
 
 
 def is_exact(schedule: Schedule, spec: Spec) -> bool:
@@ -82,17 +83,20 @@ def _passed(spec: Spec) -> str:
     return "".join(f", {name}" for name in tensor_names(spec))
 
 
-def _write_prepare(source: Source, spec: Spec, sums: _Sums, deterministic: bool) -> None:
+def _write_prepare(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:
     source.blank(2)
     source.line("@cute.kernel")
-    names = ("out", "dout", "lse", "dlse", *_scratch(deterministic))
+    given = ("out_atom", "out", "do_atom", "do") if row_tiles else ("out: cute.Tensor", "dout: cute.Tensor")
+    names = ("lse", "dlse", *_scratch(deterministic))
     arguments = f"{', '.join(f'{name}: cute.Tensor' for name in names)}{_declared(spec)}{sums.passed(TENSOR)}"
-    with source.block(f"def prepare_kernel({arguments}, sizes: tuple, facts: tuple):"):
+    with source.block(f"def prepare_kernel({', '.join(given)}, {arguments}, sizes: tuple, facts: tuple):"):
         source.docstring("A CTA a query tile.")
+        if row_tiles:
+            source.line("tiles = row_tiles(PLAN, out_atom, out, do_atom, do)")
         _write_tensors(source, spec)
         source.line(f"sums = {sums.by_name}")
-        turns = "" if deterministic else ", None"
-        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {_by_row(spec)}, {', '.join(names)}{turns}, tensors, sums)")
+        turns, rows = "" if deterministic else ", None", "tiles" if row_tiles else "out, dout"
+        source.line(f"prepare(PLAN, MODS, Sizes(*sizes), {_by_row(spec)}, {rows}, {', '.join(names)}{turns}, tensors, sums)")
 
 
 def _write_convert(source: Source, spec: Spec) -> None:
@@ -101,8 +105,8 @@ def _write_convert(source: Source, spec: Spec) -> None:
     with source.block(f"def convert_kernel(sum_dq: cute.Tensor, dq: cute.Tensor{_declared(spec)}, sizes: tuple, facts: tuple):"):
         source.docstring("A CTA a query tile.")
         _write_tensors(source, spec)
-        source.line("at = SimpleNamespace(sizes=Sizes(*sizes), tensors=tensors)")
-        source.line(f"convert(PLAN, Sizes(*sizes), {_by_row(spec)}, Float32(softmax_scale(at)), sum_dq, dq)")
+        scale = "Float32(softmax_scale(SimpleNamespace(sizes=Sizes(*sizes), tensors=tensors)))"
+        source.line(f"convert(PLAN, Sizes(*sizes), {_by_row(spec)}, {scale}, sum_dq, dq)")
 
 
 def _write_settle(source: Source, sums: _Sums) -> None:
@@ -151,11 +155,8 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
                 boxes = f"{count} * PLAN.boxes(PLAN.{width})"
                 rows = ", PLAN.tile_kv" if name in FEW else ""
                 source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}{rows}),")
-            for name in names:
-                source.line(f"{name}={name},")
-            source.line(f"sums={sums.by_name},")
-            source.line("shared=shared.toint(),")
-            source.line("starts=starts,")
+            memory = " ".join(f"{name}={name}," for name in names)
+            source.line(f"{memory} sums={sums.by_name}, shared=shared.toint(), starts=starts,")
         source.line(")")
         _write_tensors(source, spec)
         source.line(f"blocks = {_by_row(spec)}.blocks(PLAN.tile_q, {_by_row(spec)}.facts, sizes[0])")
@@ -167,7 +168,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
             source.line(line)
 
 
-def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool) -> None:
+def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:
     source.blank(2)
     source.line("@cute.jit")
     names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", *_scratch(deterministic)]
@@ -188,21 +189,31 @@ def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool) ->
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"by_row = {_by_row(spec)}")
-        source.line("lanes = by_row.lanes(Sizes(*sizes))")
-        source.line("across = by_row.blocks(PLAN.tile_q, by_row.facts, sizes[0]) * q.shape[2] * lanes")
+        source.line("across = by_row.blocks(PLAN.tile_q, by_row.facts, sizes[0]) * q.shape[2] * by_row.lanes(Sizes(*sizes))")
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
         source.line("ctas = cutlass.max(cutlass.min(tiles_in_all, processors), 1)")
         source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
-        scratch = ", ".join(_scratch(deterministic))
-        source.line(f"prepared = prepare_kernel(out, dout, lse, dlse, {scratch}{_passed(spec)}{sums.passed()}, sizes, facts)")
-        source.line("prepared.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
-        atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
-        numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
-        source.line(f"launched = backward_kernel({atoms}, {scratch}, dk, dv{_passed(spec)}{sums.passed()}, {numbers})")
-        source.line("block = [PLAN.threads, 1, 1]")
-        source.line("launched.launch(grid=[ctas, 1, 1], block=block, smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1)")
-        source.line(f"converted = convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts)")
-        source.line("converted.launch(grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
-        if sums.exact:
-            source.line(f"settled = settle_kernel({sums.passed().removeprefix(', ')})")
-            source.line("settled.launch(grid=[processors, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")
+        _write_launches(source, spec, sums, deterministic, row_tiles)
+
+
+def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:
+    scratch = ", ".join(_scratch(deterministic))
+    rows, shape = "out, dout", "grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1]"
+    first = shape
+    if row_tiles:
+        source.line(f"out_atom, out_source = host.load_atom(PLAN, {sequences_of(spec).view.format('out')}, PLAN.tile_kv)")
+        rows = "out_atom, out_source, do_atom, do_source"
+        first = "grid=[across, 1, 1], block=[PLAN.tile_kv, 1, 1], smem=PLAN.row_tiles_bytes"
+    given = f"{rows}, lse, dlse, {scratch}{_passed(spec)}{sums.passed()}, sizes, facts"
+    source.line(f"prepare_kernel({given}).launch({first}, stream=stream)")
+    atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
+    numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
+    source.line(f"launched = backward_kernel({atoms}, {scratch}, dk, dv{_passed(spec)}{sums.passed()}, {numbers})")
+    # CTAs that wait for one another must all run at once; the driver refuses a cooperative launch that cannot.
+    more = ", cooperative=True" if deterministic else ""
+    grid = "grid=[ctas, 1, 1], block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes"
+    source.line(f"launched.launch({grid}, stream=stream, min_blocks_per_mp=1{more})")
+    source.line(f"convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts).launch({shape}, stream=stream)")
+    if sums.exact:
+        all_sums = sums.passed().removeprefix(", ")
+        source.line(f"settle_kernel({all_sums}).launch(grid=[processors, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")

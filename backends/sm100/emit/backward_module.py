@@ -13,7 +13,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
 PASSES = ("convert", "prepare")
-EVERYWHERE = frozenset({"load", "store"})  # roles that all targets share
+EVERYWHERE = frozenset({"convert", "settle", "load", "store"})  # passes and roles that all targets share
 EXACT = "settle"  # the pass that only exact sums want
 
 
@@ -29,7 +29,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_dispatch, _closing))
+    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_dispatch, _closing, True))
     return Module("backward", str(source), source.spans)
 
 
@@ -53,10 +53,11 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     if any(value.part is not None for value in schedule.dataflow.values):
         source.line(f"from {KERNEL}.blocks.clear_padding import clear_padding")
+    source.line(f"from {KERNEL}.blocks.row_products import row_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     passes = (*PASSES, EXACT) if exact else PASSES
-    own = {role_function(role, schedule) for role in schedule.roles} - {IDLE}
-    for folder, names in ((SHARED, {*passes, *own & EVERYWHERE}), (KERNEL, own - EVERYWHERE)):
+    own = {*passes, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}
+    for folder, names in ((SHARED, own & EVERYWHERE), (KERNEL, own - EVERYWHERE)):
         for name in sorted(names):
             source.line(f"from {folder}.roles_backward.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

@@ -1,9 +1,9 @@
 """The `PLAN` literal of a backward kernel: every number of the schedule that the kernel library needs."""
 
-from itertools import groupby
+from collections.abc import Sequence
 
 from attnspec.backends.cute.emit.pipes import barrier_count
-from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import LANES, PLANES
@@ -12,9 +12,11 @@ from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.expr import names
 
+WIDTH = 124  # of a line of facts
+
 
 def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) -> None:
-    """`PLAN = BackwardPlan(...)`, a line a fact or two."""
+    """`PLAN = BackwardPlan(...)`, its facts as many as fit on a line."""
     deterministic = schedule.dataflow.deterministic
     facts = backward_plan_facts(schedule) | {
         "deterministic": deterministic,
@@ -23,10 +25,25 @@ def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) 
     facts["parts"] = backward_shape(analysed.spec).parts
     with source.block("PLAN = BackwardPlan("):
         source.line(f"element={ELEMENTS[analysed.spec.dtype]},")
-        for _, few in groupby(facts.items(), key=lambda fact: fact[0].partition("_")[0]):
-            source.line(" ".join(f"{name}={value}," for name, value in few))
-        write_programs(source, schedule)
+        write_filled(source, [f"{name}={value}," for name, value in facts.items()])
+        with source.block("programs={"):
+            for role in schedule.roles:
+                if role.kind in PROGRAMS:
+                    steps = [f"Step({step.operation!r}, None, {step.stage})," for step in role.program]
+                    source.line(f"{role.kind!r}: ({' '.join(steps)}),")
+        source.line("},")
     source.line(")")
+
+
+def write_filled(source: Source, items: Sequence[str]) -> None:
+    """Items one after another, as many as fit on a line."""
+    line = ""
+    for item in items:
+        if line and len(line) + len(item) >= WIDTH:
+            source.line(line)
+            line = ""
+        line = f"{line} {item}".lstrip()
+    source.line(line)
 
 
 def begins_later(analysed: Analysed) -> bool:

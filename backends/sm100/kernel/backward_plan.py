@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
+from attnspec.backends.cute.kernel.backward_plan import LANES, BackwardWidths
 from attnspec.backends.cute.kernel.plan import Step
+
+WORD_BYTES = 32  # of the two barriers and two words of `row_products`
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,8 @@ class BackwardPlan(BackwardWidths):
     def half(self) -> int:
         """Queries of a tile that one of the two compute warpgroups works on."""
         return self.tile_q // 2
+
+    @property
+    def row_tiles_bytes(self) -> int:
+        """Shared memory of the pass before, see `row_products`: out, dout, and its barriers and words."""
+        return -(-self.head_dim_v // self.box_columns) * (LANES + self.tile_q) * self.row_bytes + WORD_BYTES

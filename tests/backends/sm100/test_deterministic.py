@@ -19,8 +19,9 @@ RUNS = [(1, 1), (2, 2), (3, 3), (4, 2)]  # timing, multiprocessors
 CAUSAL = "attention causal\nhead_dim 64\nmask = kv <= qpos\n"
 # What no closed form has: key tiles visit query tiles that do not see them, and skip others between those that do.
 SCATTERED = (
-    "attention scattered\nhead_dim 64\nconst b = 128\n"
-    "mask = (kv // b == q // b and kv % 3 == 0) or (kv // b == 0 and q // b == 2) or (kv // b == 1 and q // b == 2)\n"
+    "attention scattered\nhead_dim 64\nconst side = 128\n"
+    "mask = (kv // side == q // side and kv % 3 == 0) or (kv // side == 0 and q // side == 2)"
+    " or (kv // side == 1 and q // side == 2)\n"
 )
 LEARNED = (
     "attention learned_ones\nhead_dim 64\nlearned bias: f32[len_q + len_kv - 1]\nlearned slopes: f32[heads]\n"

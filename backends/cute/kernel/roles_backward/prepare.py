@@ -11,7 +11,7 @@ from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, row_addre
 from attnspec.backends.cute.kernel.blocks.gradient_sums import with_warp
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import find_row
-from attnspec.backends.cute.kernel.work import Sequences, Sizes
+from attnspec.backends.cute.kernel.work import Sequence, Sequences, Sizes
 from cutlass import Float32, Int32, Int64
 
 LOG2_E = math.log2(math.e)
@@ -39,17 +39,31 @@ def prepare(
     A row that sees nothing, or lies beyond the sequence, brings -inf and 0: all its probabilities are then 0. A learned sink gets
     its gradient here: it has a probability in each row as a key has, and delta is all that its derivative needs.
     """
-    tile = cute.arch.block_idx()[0]
     thread = cute.arch.thread_idx()[0]
-    sequence, h, q = find_row(plan, sizes, sequences, tile, thread)
-    axis, row = sequence.lse_axis, sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+    sequence, h, q = find_row(plan, sizes, sequences, cute.arch.block_idx()[0], thread)
+    axis, row = sequence.lse_axis, _given_row(sequence, q)
+    product = _dot(plan, row_address(out, axis, row, h), row_address(dout, axis, row, h))
+    write_row(plan, mods, sizes, (sequence, h, q), product, lse, dlse, rows, sum_dq, turns, tensors, sums)
+
+
+def _given_row(sequence: Sequence, q: Any) -> Any:
+    """Where a row is in the call's own tensors; some row for one that is not there."""
+    return sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+
+
+@cute.jit
+def write_row(plan, mods, sizes: Sizes, place: tuple, product: Float32, lse, dlse, rows, sum_dq, turns, tensors, sums):
+    """What a thread does for its row. place: its sequence, its head, and the row. product: sum(out * dout)."""
+    sequence, h, q = place
+    tile, thread = cute.arch.block_idx()[0], cute.arch.thread_idx()[0]
+    axis, row = sequence.lse_axis, _given_row(sequence, q)
     natural = lse[axis, h, row]
     is_empty = (natural == -Float32.inf) | (q >= sequence.rows)
-    delta = _dot(plan, row_address(out, axis, row, h), row_address(dout, axis, row, h)) - dlse[axis, h, row]
-    place = rows.iterator + (Int64(tile) * (plan.planes * plan.tile_q) + thread)
+    delta = product - dlse[axis, h, row]
+    target = rows.iterator + (Int64(tile) * (plan.planes * plan.tile_q) + thread)
     minus_delta = Float32(cutlass.select_(is_empty, Float32(0.0), -delta))
-    place.store(Float32(cutlass.select_(is_empty, -Float32.inf, -natural * LOG2_E)))
-    (place + plan.tile_q).store(minus_delta)
+    target.store(Float32(cutlass.select_(is_empty, -Float32.inf, -natural * LOG2_E)))
+    (target + plan.tile_q).store(minus_delta)
     if cutlass.const_expr(mods.sink is not None):
         at = RowAt(sequence.sizes, tensors, sequence.b, h, h // (sizes.heads // sizes.kv_heads))
         weight = cute.math.exp2((mods.sink(at) - natural) * LOG2_E, fastmath=True)

@@ -36,6 +36,11 @@ def wait_loads() -> None:
     ptx("tcgen05.wait::ld.sync.aligned;")
 
 
+def wait_order() -> None:
+    """What the tensor core did before a barrier that this thread has waited for comes before what the thread does next."""
+    ptx("tcgen05.fence::after_thread_sync;")
+
+
 def allocate(pointer: Any, columns: int, ctas: int) -> None:
     """One converged warp takes `columns` columns; their address is written to shared memory at `pointer`.
 
