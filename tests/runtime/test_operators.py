@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from attnspec.runtime import checked
 from attnspec.runtime.draw_inputs import Shape, draw_inputs
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -232,3 +233,28 @@ def test_a_saved_module_holds_no_kernel(tmp_path):
     torch.save(module, stream)
     stream.seek(0)
     assert are_equal(torch.load(stream, weights_only=False)(*module.one.arrays), expected)
+
+
+@pytest.mark.slow
+def test_the_operator_runs_the_emulator_too():
+    attention = attnspec.build("attention plain\nhead_dim 64\nmask = causal\n", target="sm100", on="emulator")
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 30, 40))
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    found = compiled(inputs.q, inputs.k, inputs.v, return_lse=True)
+    assert are_equal(found, attention(inputs.q, inputs.k, inputs.v, return_lse=True))
+
+
+def test_a_call_of_shapes_and_strides_seen_before_is_not_checked_again(monkeypatch):
+    attention = attnspec.build(PART)
+    inputs = draw_inputs(attention.spec, Shape(1, 4, 2, 5, 7))
+    expected = attention(inputs.q, inputs.k, inputs.v, **inputs.tensors)
+    monkeypatch.setattr(checked, "check_call", lambda *_: pytest.fail("checked again"))
+    assert torch.equal(attention(inputs.q.clone(), inputs.k, inputs.v, **inputs.tensors), expected)
+
+
+def test_no_more_signatures_are_kept_than_is_said(monkeypatch):
+    monkeypatch.setattr(checked, "MOST_KEPT", 3)
+    attention = attnspec.build("attention plain\nhead_dim 8\n")
+    for length in range(1, 9):
+        attention(*[torch.zeros(1, length, 1, 8, dtype=torch.bfloat16)] * 3)
+        assert len(attention.checks.layouts) <= 3
