@@ -15,6 +15,7 @@ from attnspec.emulator.report import Report
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.place import place
 from attnspec.runtime.assemble import assemble
+from attnspec.runtime.kernel_arguments import no_scratch
 from attnspec.runtime.oracle import Answer, Problem, solve
 
 from attnspec import stages
@@ -76,7 +77,7 @@ def forward(
     k, v = (normal(lengths[1], heads[1], width) for width in (spec.head_dim, spec.head_dim_v))
     out = torch.full((batch, lengths[0], heads[0], spec.head_dim_v), float("nan"), dtype=dtype)
     lse = torch.full((batch, heads[0], lengths[0]), float("nan"))
-    report = launch(function, q, k, v, out, lse, 0, 0, *lengths, processors, **options)
+    report = launch(function, q, k, v, out, lse, 0, 0, *lengths, *no_scratch(q.device), 1, processors, **options)
     exact = (one.double().numpy() for one in (q, k, v))
     answer = solve(Problem(spec, next(exact), next(exact), next(exact)))
     return Ran(report, out, lse, answer)
