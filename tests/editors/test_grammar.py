@@ -42,12 +42,12 @@ def scopes(line: str) -> list[Scoped]:
     found: list[Scoped] = []
     at = 0
     while at < len(line):
-        matches = [
-            (match.start(), index, match, rule) for index, (regex, rule) in enumerate(RULES) if (match := regex.search(line, at))
-        ]
-        if not matches:
+        matches = [(regex.search(line, at), rule) for regex, rule in RULES]
+        first = min(((match.start(), index) for index, (match, _) in enumerate(matches) if match), default=None)
+        if first is None:
             break
-        start, _, match, rule = min(matches, key=lambda item: item[:2])
+        start, (match, rule) = first[0], matches[first[1]]
+        assert match is not None
         found += [(line[at:start].strip(), "")] if line[at:start].strip() else []
         if "name" in rule:
             found.append((match.group(), rule["name"]))
@@ -67,15 +67,13 @@ def test_every_sign_of_a_file_has_a_scope(path: Path) -> None:
     assert [piece for line in path.read_text("utf-8").splitlines() for piece in scopes(line) if not piece[1]] == []
 
 
-KINDS = {
-    "INT": "constant.numeric.integer",
-    "FLOAT": "constant.numeric.float",
-    "NAME": ("variable", "entity", "support", "constant", "storage"),
-}
+NAMES = ("variable", "entity", "support", "constant", "storage")
+KINDS = {"INT": "constant.numeric.integer", "FLOAT": "constant.numeric.float", "NAME": NAMES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_numbers_and_names_are_those_of_the_language_s_own_lexer(path: Path) -> None:
+    compared = 0
     for line in path.read_text("utf-8").splitlines():
         code = line.partition("#")[0]
         if not code.strip() or code.strip().split()[0] not in STATEMENTS:
@@ -85,6 +83,8 @@ def test_numbers_and_names_are_those_of_the_language_s_own_lexer(path: Path) -> 
             scope = next(scope for text, scope in found if text == str(token))
             wanted = KINDS.get(token.type)
             assert wanted is None or scope.startswith(wanted), (line, token, scope)
+            compared += wanted is not None
+    assert compared >= 2
 
 
 def test_every_word_of_the_language_has_the_scope_of_its_kind() -> None:
@@ -107,7 +107,8 @@ def test_every_statement_starts_with_a_word_of_its_own(word: str) -> None:
 
 def test_a_line_is_coloured_as_it_is_meant() -> None:
     assert of("score = score + 0x1F if kv >= 2.5e3 and not flags[b] else -.5  # why")  == {
-        "score": "variable.language", "=": "keyword.operator.assignment", "+": "keyword.operator", "0x1F": "constant.numeric.integer",
+        "score": "variable.language", "=": "keyword.operator.assignment", "+": "keyword.operator",
+        "0x1F": "constant.numeric.integer",
         "if": "keyword.control", "kv": "variable.language", ">=": "keyword.operator", "2.5e3": "constant.numeric.float",
         "and": "keyword.operator.word", "not": "keyword.operator.word", "flags": "variable.other", "[": "punctuation",
         "b": "variable.language", "]": "punctuation", "else": "keyword.control", "-": "keyword.operator",
