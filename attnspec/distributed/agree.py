@@ -95,6 +95,7 @@ def check_rows(what: str, rows: Sequence[int], wanted: Sequence[int], layout: st
     """Shards as the layout cuts them."""
     wrong = [rank for rank, (found, right) in enumerate(zip(rows, wanted, strict=True)) if found != right]
     if wrong:
-        cut = f"the layout {layout} of {sum(rows)} positions over {len(rows)} ranks"
-        found = "; ".join(f"rank {rank} has {rows[rank]} rows, {cut} gives it {wanted[rank]}" for rank in wrong[:4])
-        raise ArgumentError(f"{what}: {found}; shard(x) cuts so")
+        have = f"{named(wrong)} {'has' if len(wrong) == 1 else 'have'} {', '.join(str(rows[rank]) for rank in wrong)} rows"
+        right = ", ".join(str(wanted[rank]) for rank in wrong)
+        cut = f"the layout {layout} of {sum(rows)} positions over {len(rows)} ranks gives {right}"
+        raise ArgumentError(f"{what}: {have}, {cut}; shard(x) cuts so")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from attnspec.distributed.programs import Programs
 from attnspec.distributed.ranks import Ranks, ranks_of
 from attnspec.distributed.shards import shard, unshard
 from attnspec.distributed.together import prepare
-from attnspec.distributed.visible import Sight, Sizes, tensors_of
+from attnspec.distributed.visible import Sight, Sizes, as_values, tensors_of
 from attnspec.errors import ArgumentError
 
 STRATEGIES = ("ring", "all_gather", "ulysses", "auto")
@@ -146,7 +145,7 @@ class ContextParallel:
         missing = sorted(wanted - set(tensors))
         if missing:
             raise ArgumentError(f"plan: what is visible depends on {', '.join(missing)}, which a plan needs whole")
-        arrays = {name: np.asarray(torch.as_tensor(tensors[name]).detach().cpu()) for name in wanted}
+        arrays = {name: as_values(torch.as_tensor(tensors[name]).detach().cpu().numpy()) for name in wanted}
         sizes = Sizes(batch, heads or kv_heads * (spec.group or 1), kv_heads, (len_q,), (len_kv,))
         return Sight(walk, sizes, arrays)
 

@@ -52,7 +52,7 @@ def documents(length: int, mean: int, seed: int) -> np.ndarray:
     """Ids of documents of random lengths, whole tiles each, packed in one sequence: (1, length)."""
     drawn = np.random.default_rng(seed).exponential(mean, 4 * length // mean + 16)
     lengths = np.maximum(TILE, drawn.astype(np.int64) // TILE * TILE)
-    return np.repeat(np.arange(len(lengths)), lengths)[None, :length].astype(np.int32)
+    return np.repeat(np.arange(len(lengths)), lengths)[None, :length].astype(np.int64)
 
 
 def sight_of(variant: str, length: int) -> Sight:

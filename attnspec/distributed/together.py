@@ -15,7 +15,7 @@ from attnspec.distributed.placements import Placed
 from attnspec.distributed.plan import Plan
 from attnspec.distributed.prepare import Layouts, Taken, card_of, check_whole, layouts_of, sizes_of, take
 from attnspec.distributed.programs import spec_of
-from attnspec.distributed.visible import tensors_of
+from attnspec.distributed.visible import as_values, tensors_of
 from attnspec.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def prepare(
     tensors, sharded = whole(context, taken, layouts)
     check_whole(spec, sizes, tensors)
     if plan is None:
-        arrays = {tensor.name: array.cpu().numpy() for tensor, array in zip(spec.tensors, tensors) if tensor.name in readers}
+        read = [(tensor.name, array) for tensor, array in zip(spec.tensors, tensors) if tensor.name in readers]
+        arrays = {name: as_values(array.cpu().numpy()) for name, array in read}
         plan = context.plan_of(sizes, layouts, arrays, given)
     elif (plan.layout_q, plan.layout_kv) != layouts or plan.sight.sizes != sizes:
         raise ArgumentError(f"plan: made for {plan.sight.sizes}, in its shards, but this call has {sizes}")

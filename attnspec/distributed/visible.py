@@ -34,9 +34,14 @@ class Sizes:
     is_packed: bool = False
 
 
+def as_values(array: Array) -> Array:
+    """Ints as 64-bit ones: a search in a row of 32-bit ones would convert all of it each time."""
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
+
+
 @dataclass(frozen=True)
 class Sight:
-    """A walk along keys, with the values that its ends need. tensors: by name, those that it reads."""
+    """A walk along keys, with the values that its ends need. tensors: by name, those that it reads, from `as_values`."""
 
     walk: Walk
     sizes: Sizes

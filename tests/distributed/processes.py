@@ -57,8 +57,8 @@ class Processes:
         for end in self.ends:
             end.close()
         for process in self.processes:
-            process.join(5)
             process.kill()
+            process.join()
 
 
 class Missing:
@@ -82,7 +82,7 @@ def serve(rank: int, size: int, end: Connection, timeout: float) -> None:
 
     torch.set_num_threads(1)
     os.environ["RANK"] = str(rank)
-    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
+    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=timedelta(seconds=PATIENCE))  # a start may be slow
     groups = {count: dist.new_group(list(range(count)), timeout=timedelta(seconds=timeout)) for count in range(1, size + 1)}
     while True:
         try:
