@@ -1,5 +1,7 @@
-"""The forward kernel of a variant as a subject of mutation: three calls on one CTA, which has ragged work tiles with odd numbers
-of key tiles, and query tiles that see no key."""
+"""The forward kernel of a variant as a subject of mutation: calls on one CTA, which has ragged work tiles with odd numbers of key
+tiles, and query tiles that see no key."""
+
+from dataclasses import dataclass
 
 import torch
 from attnspec.runtime.arguments import Placing, check_call
@@ -14,11 +16,24 @@ from attnspec import stages
 from tests.emulator.mutate import Call, Subject
 from tests.small_constants import SMALL, path_of
 
-# A shape, and the spread of its scores: with much, row maxima grow so much that accumulators are rescaled.
+
+@dataclass(frozen=True)
+class Case:
+    """spread: of scores; with much, row maxima grow so much that accumulators are rescaled. parts: work tiles that share out the
+    keys of a row. infinite: a value is, which only the last rows see."""
+
+    shape: Shape
+    spread: int = 1
+    parts: int = 1
+    infinite: bool = False
+
+
 CASES = (
-    (Shape(1, 2, 1, 300, 417), 8),
-    (Shape(1, 2, 1, 600, 200), 1),
-    (Shape(1, 2, 1, 300, 417), 1),
+    Case(Shape(1, 2, 1, 300, 417), 8),
+    Case(Shape(1, 2, 1, 600, 200)),
+    Case(Shape(1, 2, 1, 300, 417)),
+    Case(Shape(1, 1, 1, 300, 417), 8, parts=2),
+    Case(Shape(1, 1, 1, 300, 417), infinite=True),
 )
 
 
@@ -27,14 +42,16 @@ def subject_of(variant: str) -> Subject:
     attention = attnspec.build(path_of(variant), on="emulator", **SMALL.get(variant, {}))
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
-    return Subject(program.binary.compiled, tuple(call(attention, *case) for case in CASES))
+    return Subject(program.binary.compiled, tuple(call(attention, case) for case in CASES))
 
 
-def call(attention: attnspec.Attention, shape: Shape, spread: int) -> Call:
+def call(attention: attnspec.Attention, case: Case) -> Call:
     """Its arguments with one processor; results hold NaN before it."""
-    inputs = draw_inputs(attention.spec, fit_shape(attention.spec, shape), 1)
+    inputs = draw_inputs(attention.spec, fit_shape(attention.spec, case.shape), 1)
+    if case.infinite:
+        inputs.v[:, case.shape.len_q - 20, :, 5] = torch.inf
     layout = check_call(attention.spec, inputs.q, inputs.k, inputs.v, Placing())
     declared = check_declared(attention.spec, inputs.tensors, layout, inputs.q.device)
-    checked = CheckedCall(inputs.q * spread, inputs.k, inputs.v, declared, layout, False)
+    checked = CheckedCall(inputs.q * case.spread, inputs.k, inputs.v, declared, layout, False)
     out, lse = empty_results(checked, inputs.v.shape[-1])
-    return Call((*forward_arguments(checked, out.fill_(torch.nan), lse.fill_(torch.nan)), 1))
+    return Call((*forward_arguments(checked, out.fill_(torch.nan), lse.fill_(torch.nan), case.parts), 1))
