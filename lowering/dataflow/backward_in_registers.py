@@ -20,6 +20,7 @@ TILE_KV = GROUPS * GROUP_ROWS
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 SLOTS = 2  # of dS: while one is multiplied the other is written
 FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step, for head dimensions above 64 and up to it
+LAST = ("await_dv", "await_dk", "stage_dq_0")  # of a step
 PIECE = 16  # columns of a product's operand are a multiple of this
 
 
@@ -80,12 +81,12 @@ def _operations(analysed: Analysed) -> tuple[Operation, ...]:
         Operation("await_dp", "threads", "step"),
         Operation("ds", "threads", "step", note="P (dP - delta), times the score's derivative"),
         Operation("share_ds", "threads", "step"),
-        Operation("mma_dq", "tensor", "step"),
         Operation("mma_dk", "tensor", "step"),
+        Operation("mma_dq", "tensor", "step"),
         Operation("await_dv", "threads", "step"),
+        Operation("await_dk", "threads", "step"),
         Operation("await_dq", "threads", "step"),
         Operation("stage_dq_0", "threads", "step"),
-        Operation("await_dk", "threads", "step"),
         Operation("reduce_dq_0", "tma", "step"),
         Operation("store_dv", "threads", "tile"),
         Operation("store_dk", "threads", "tile"),
@@ -134,12 +135,14 @@ def _values(analysed: Analysed) -> tuple[Value, ...]:
         Value("ds", "share_ds", "ds"),
         Value("ds", "mma_dk", "ds"),
         Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
+        Value("mma_dv", "mma_dk", None),  # begun as soon as there is P
+        Value("mma_dk", "mma_dq", None),  # works while the other warpgroup's dS is waited for
         *_accumulators(),
         Value("mma_dq", "await_dq", "dq"),
         Value("await_dq", "stage_dq_0", "dq"),
         Value("stage_dq_0", "reduce_dq_0", "dq_out", name="dq_out_0"),
         # A step ends before the next begins: its products would want registers beside those of this one.
-        *(Value(last, first, None, distance=1) for last in ("await_dk", "stage_dq_0") for first in ("mma_s", "mma_dp")),
+        *(Value(last, first, None, distance=1) for last in LAST for first in ("mma_s", "mma_dp")),
     )
 
 

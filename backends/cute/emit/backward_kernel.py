@@ -18,12 +18,14 @@ FEW = ("k", "v")  # buffers of one copy
 @dataclass(frozen=True)
 class Frame:
     """What a target writes around the roles. opening: what a CTA does before they part; dispatch: a line a role; closing: what
-    it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library."""
+    it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library.
+    ctas: how many there are, in the host's names."""
 
     opening: Callable[[Source, Schedule], None]
     dispatch: Callable[[Source, Schedule], None]
     closing: Callable[[Schedule], tuple[str, ...]]
     row_tiles: bool = False
+    ctas: str = "cutlass.min(tiles_in_all, processors)"
 
 
 def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame: Frame) -> None:
@@ -34,7 +36,7 @@ def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame
     _write_convert(source, spec)
     if sums.exact:
         _write_settle(source, sums)
-    _write_host(source, spec, sums, schedule.dataflow.deterministic, frame.row_tiles)
+    _write_host(source, spec, sums, schedule.dataflow.deterministic, frame)
 
 
 def is_exact(schedule: Schedule, spec: Spec) -> bool:
@@ -168,7 +170,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
             source.line(line)
 
 
-def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:
+def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, frame: Frame) -> None:
     source.blank(2)
     source.line("@cute.jit")
     names = ["q", "k", "v", "out", "dout", "lse", "dlse", "dq", "dk", "dv", *_scratch(deterministic)]
@@ -191,9 +193,9 @@ def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, ro
         source.line(f"by_row = {_by_row(spec)}")
         source.line("across = by_row.blocks(PLAN.tile_q, by_row.facts, sizes[0]) * q.shape[2] * by_row.lanes(Sizes(*sizes))")
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
-        source.line("ctas = cutlass.max(cutlass.min(tiles_in_all, processors), 1)")
+        source.line(f"ctas = cutlass.max({frame.ctas}, 1)")
         source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
-        _write_launches(source, spec, sums, deterministic, row_tiles)
+        _write_launches(source, spec, sums, deterministic, frame.row_tiles)
 
 
 def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:

@@ -29,7 +29,8 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: ())
+    # A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end.
+    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: (), ctas="tiles_in_all")
     write_backward_kernels(source, schedule, analysed.spec, frame)
     return Module("backward", str(source), source.spans)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from attnspec.backends.cute.kernel.backward_bundles import Exact
 from attnspec.backends.cute.kernel.blocks import exact_sum
-from attnspec.backends.sm100.kernel.roles_backward.settle import settle
+from attnspec.backends.cute.kernel.roles_backward.settle import settle
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass import Float32, Int32, Int64

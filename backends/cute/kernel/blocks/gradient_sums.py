@@ -35,3 +35,10 @@ def _words(sums: Exact, indices: tuple[Any, ...]) -> Int64:
 def from_lane(value: Float32, distance: int) -> Float32:
     """The value of the lane whose number differs in that bit."""
     return ptx(f"shfl.sync.bfly.b32 {{$w0}}, {{$r0}}, {distance}, 31, 0xffffffff;", value, returns=[Float32])
+
+
+@cute.jit
+def add_unless_zero(tensor: Any, indices: tuple, value: Float32):
+    """Most shares of a masked tile are 0, and what lies beyond the sequences has no place."""
+    if value != Float32(0.0):
+        add(tensor, indices, value)

@@ -166,13 +166,13 @@ class _Trip:
         return [f32.times(value, scale) for value in self.raws]
 
     def share_ds(self, now: Now) -> None:
-        """dS where both warpgroups read it; not before both have written theirs."""
+        """dS where both warpgroups read it."""
         gradient_output.write_ds(self.plan, self.tiles, self.place, now.steps, self.ds_words)
         cute.arch.fence_proxy("async.shared", space="cta")
-        cute.arch.barrier(barrier_id=BOTH_HAVE_WRITTEN, number_of_threads=2 * GROUP_THREADS)
 
     def mma_dq(self, now: Now) -> None:
-        """Begin dQ = dS K."""
+        """Begin dQ = dS K, once both warpgroups have written their part of dS."""
+        cute.arch.barrier(barrier_id=BOTH_HAVE_WRITTEN, number_of_threads=2 * GROUP_THREADS)
         plan, group = self.plan, self.place.group
         rows = group * (GROUP_ROWS * plan.row_bytes) if plan.splits_queries else 0
         ds = self.tiles.shared + plan.ds_offset + (now.steps & 1) * plan.ds_stride + rows

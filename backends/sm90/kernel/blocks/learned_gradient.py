@@ -4,7 +4,9 @@
 |------------------------------|----------------------------------------------------|-------------------------|
 | scalar, head                 | a register, over all steps of a head; then the warp | one a warp and head     |
 | key                          | a register a key, over all steps; then four lanes  | one a key and head      |
-| row, distance, element, ...  | nowhere                                            | one an element          |
+| distance                     | a warp, along the diagonals of its 16 keys         | one a diagonal and warp, or |
+|                              |                                                    | one a warp if all are of one place |
+| row, element, scattered      | nowhere                                            | one an element          |
 """
 
 from typing import Any
@@ -13,8 +15,8 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
 from attnspec.backends.cute.kernel.blocks import f32
-from attnspec.backends.cute.kernel.blocks.gradient_sums import add, with_warp
-from attnspec.backends.sm90.kernel.blocks import scalar
+from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, with_warp
+from attnspec.backends.sm90.kernel.blocks import diagonals, scalar
 from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
 from attnspec.backends.sm90.kernel.blocks.rows import column_of, row_of
 from cutlass import Float32, Int32
@@ -46,18 +48,13 @@ def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws
             for row in range(2):
                 sums[used + row] = sums[used + row] + _total([one for at, one in enumerate(shares) if row_of(at) == row])
             used += 2
+        elif read.address == "distance":
+            diagonals.add_diagonals(getattr(tiles.sums, read.name), read, shares, element)
         else:
             for index, share in enumerate(shares):
                 row = row_of(index)
                 place = read.indices(element.first_query + column_of(index), element.kv[row], element.at, element.key[row])
-                _add_unless_zero(getattr(tiles.sums, read.name), place, share)
-
-
-@cute.jit
-def _add_unless_zero(tensor: Any, place: tuple, share: Float32):
-    """Most shares of a masked tile are 0, and rows and keys beyond the sequences have no place."""
-    if share != Float32(0.0):
-        add(tensor, place, share)
+                add_unless_zero(getattr(tiles.sums, read.name), place, share)
 
 
 def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Element) -> None:
@@ -68,7 +65,7 @@ def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Element)
         if read.address == OF_KEY:
             for row, value in enumerate((first, second)):
                 place = read.indices(Int32(0), element.kv[row], element.at, element.key[row])
-                _add_unless_zero(tensor, place, value)
+                add_unless_zero(tensor, place, value)
         else:
             place = read.indices(Int32(0), element.kv[0], element.at, element.key[0])
             with_warp(tensor, place, scalar.plus(first, second))
