@@ -1,0 +1,142 @@
+"""Sums along the diagonals of what a warp holds of a product: 16 keys, all queries of a step.
+
+Lane 4 r + t has the keys r and r + 8 and of every eight queries 2 t and 2 t + 1. The sum of distance d = query - key, both
+counted from the warp's first, comes to lane t of a group of four as number (j, c) with d = 8 j + 2 t + c: first a thread adds
+what its two keys have of one distance, then odd rows go to even ones, then groups of four turn until a distance is in one place
+in all of them, and then they are added up, each group ending with a quarter of the numbers.
+"""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from attnspec.backends.cute.kernel.backward_bundles import LearnedRead
+from attnspec.backends.cute.kernel.blocks.arithmetic import place
+from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, from_lane
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.sm90.kernel.blocks import scalar
+from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
+from attnspec.backends.sm90.kernel.blocks.rows import EIGHT
+from cutlass import Float32, Int32, Int64
+
+LEAST = -2  # of j
+Numbers = dict[tuple[int, int], Float32]
+
+
+def add_diagonals(tensor: Any, read: LearnedRead, shares: Values, element: Element) -> None:
+    """Add the sums of a step to a learned tensor's gradient, which is read by distance."""
+    lane = cute.arch.lane_idx()
+    r, t = lane // 4, lane % 4
+    numbers = _turned(_of_even_rows(_of_thread(shares), t), r // 2, t)
+    own = _quarter(numbers, lane)
+    # Its distance is all that the address knows of an element.
+    first_query, first_key = element.first_query - 2 * t, element.kv[0] - r
+    places = [read.indices(first_query + EIGHT * j + 2 * t + c, first_key, element.at, element.key[0]) for j, c, _ in own]
+    values = [Float32(cutlass.select_(r % 2 == 0, value, Float32(0.0))) for _, _, value in own]
+    _add_all(tensor, tuple(places), tuple(values))
+
+
+def _of_thread(shares: Values) -> Numbers:
+    """A thread's numbers by (j, c), of distance 8 j + 2 t + c - r."""
+    eights = len(shares) // 4
+    numbers: Numbers = {}
+    for j in range(-1, eights):
+        for c in range(2):
+            of_first = shares[4 * j + c] if j >= 0 else None
+            of_second = shares[4 * (j + 1) + 2 + c] if j + 1 < eights else None
+            parts = [part for part in (of_first, of_second) if part is not None]
+            numbers[j, c] = parts[0] if len(parts) == 1 else scalar.plus(*parts)
+    return numbers
+
+
+def _at(numbers: Numbers, j: int, c: int) -> Float32:
+    return numbers.get((j, c), Float32(0.0))
+
+
+def _shuffled(value: Float32, source: Any) -> Float32:
+    """The value that another lane has."""
+    return ptx("shfl.sync.idx.b32 {$w0}, {$r0}, {$r1}, 31, 0xffffffff;", value, Int32(source), returns=[Float32])
+
+
+def _of_even_rows(numbers: Numbers, t: Any) -> Numbers:
+    """Numbers of even rows r = 2 a with those of r + 1 added, of distance 8 j + 2 (t - a) + c."""
+    lane = cute.arch.lane_idx()
+    below = (lane + 4) % 32
+    beside = below // 4 * 4 + (t + 1) % 4
+    eights = max(j for j, _ in numbers) + 1
+    found: Numbers = {}
+    for j in range(LEAST, eights):
+        found[j, 0] = scalar.plus(_at(numbers, j, 0), _shuffled(_at(numbers, j, 1), below))
+        sent = Float32(cutlass.select_(t == 0, _at(numbers, j + 1, 0), _at(numbers, j, 0)))
+        found[j, 1] = scalar.plus(_at(numbers, j, 1), _shuffled(sent, beside))
+    return found
+
+
+def _turned(numbers: Numbers, a: Any, t: Any) -> Numbers:
+    """The same of distance 8 j + 2 t + c in every row."""
+    lane = cute.arch.lane_idx()
+    source = lane // 4 * 4 + (t + a) % 4
+    found: Numbers = {}
+    for j, c in numbers:
+        sent = Float32(cutlass.select_(t < a, _at(numbers, j + 1, c), _at(numbers, j, c)))
+        found[j, c] = _shuffled(sent, source)
+    return found
+
+
+def _quarter(numbers: Numbers, lane: Any) -> list[tuple[Any, int, Float32]]:
+    """Sums over the even rows; of each four rows' numbers one keeps a quarter. Gives (j, c, sum)."""
+    order = sorted(numbers)
+    order += [(order[-1][0] + 1, 0)] * (-len(order) % 4)
+    values = [_at(numbers, *one) for one in order]
+    js: list[Any] = [Int32(j) for j, _ in order]
+    cs: list[Any] = [Int32(c) for _, c in order]
+    for bit in (8, 16):
+        half = len(values) // 2
+        is_upper = (lane & bit) != 0
+
+        def pick(low: Any, high: Any, is_upper: Any = is_upper) -> Any:
+            kind = Float32 if isinstance(low, Float32) else Int32
+            return kind(cutlass.select_(is_upper, high, low))
+
+        kept = [pick(values[at], values[at + half]) for at in range(half)]
+        sent = [pick(values[at + half], values[at]) for at in range(half)]
+        values = [scalar.plus(one, from_lane(other, bit)) for one, other in zip(kept, sent, strict=True)]
+        js = [pick(js[at], js[at + half]) for at in range(half)]
+        cs = [pick(cs[at], cs[at + half]) for at in range(half)]
+    return list(zip(js, cs, values, strict=True))
+
+
+@cute.jit
+def _add_all(tensor: Any, places: tuple, values: tuple):
+    """Each to its place; where all of a warp are of one place, as beyond a clamp, their sum."""
+    first = Int64(place(tensor, places[0]).toint())
+    first = _first_lane(first)
+    is_one = Int32(1)
+    total = Float32(0.0)
+    for index in cutlass.range_constexpr(len(values)):
+        here = Int64(place(tensor, places[index]).toint())
+        is_one = is_one & Int32((here == first) | (values[index] == Float32(0.0)))
+        total = total + values[index]
+    if _all(is_one) != 0:
+        for distance in cutlass.range_constexpr(5):
+            total = total + from_lane(total, 1 << distance)
+        if cute.arch.lane_idx() == 0:
+            add_unless_zero(tensor, places[0], total)
+    else:
+        for index in cutlass.range_constexpr(len(values)):
+            add_unless_zero(tensor, places[index], values[index])
+
+
+def _first_lane(value: Int64) -> Int64:
+    """The value of lane 0."""
+    text = (
+        "{.reg .b32 a, b; mov.b64 {a, b}, {$r0}; shfl.sync.idx.b32 a, a, 0, 31, 0xffffffff; "
+        "shfl.sync.idx.b32 b, b, 0, 31, 0xffffffff; mov.b64 {$w0}, {a, b};}"
+    )
+    return ptx(text, value, returns=[Int64])
+
+
+def _all(condition: Int32) -> Int32:
+    """Whether it holds in all lanes."""
+    text = "{.reg .pred p, q; setp.ne.b32 p, {$r0}, 0; vote.sync.all.pred q, p, 0xffffffff; selp.b32 {$w0}, 1, 0, q;}"
+    return ptx(text, condition, returns=[Int32])

@@ -1,0 +1,71 @@
+"""The Hopper backward's kernels, run in the emulator through autograd, against the float64 oracle."""
+
+import pytest
+import torch
+from attnspec.lowering.schedule.refusal import Unsupported
+from attnspec.runtime.compare import compare
+from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
+
+import attnspec
+from attnspec import stages
+from tests.small_constants import SMALL, VARIANTS, path_of
+
+QUICK = {"softcap"}
+NOT_YET = {"mla"}  # head dims above 128
+SHAPES = [Shape(1, 2, 1, 200, 300), Shape(1, 2, 2, 4, 2)]  # ragged tiles, two heads a key head; rows that see nothing
+MANY_HEADS = 8
+
+
+def assert_right(attention: attnspec.Attention, shape: Shape) -> None:
+    rows = compare(attention, draw_inputs(attention.spec, fit_shape(attention.spec, shape), 0))
+    assert all(row.is_right for row in rows), [(row.name, row.error, row.worst) for row in rows]
+
+
+def variants() -> list[object]:
+    names = [name for name in VARIANTS if name not in NOT_YET]
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_emulated_gradients_agree_with_the_oracle(variant: str) -> None:
+    attention = attnspec.build(path_of(variant), target="sm90", on="emulator", **SMALL.get(variant, {}))
+    if (attention.spec.group or 1) > MANY_HEADS:
+        assert_right(attention, Shape(1, 1, 1, 20, 30))
+        return
+    for shape in SHAPES:
+        assert_right(attention, shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["8", "40", "64", "96", "120", "64, 128", "128, 64"])
+def test_gradients_agree_for_every_width(dims: str) -> None:
+    text = f"attention causal\nhead_dim {dims}\nmask = kv <= qpos\n"
+    assert_right(attnspec.build(text, target="sm90", on="emulator"), Shape(1, 2, 1, 130, 200))
+
+
+def test_gradients_of_keys_that_no_query_sees_are_zero() -> None:
+    attention = attnspec.build("attention early\nhead_dim 64\nmask = kv < 40\n", target="sm90", on="emulator")
+    q, k, v = (torch.randn(1, 150, 1, 64, generator=torch.Generator().manual_seed(at)).bfloat16() for at in range(3))
+    leaves = [tensor.requires_grad_() for tensor in (q, k, v)]
+    _, dk, dv = torch.autograd.grad(attention(*leaves).float().square().sum(), leaves)
+    assert dv[0, :40].any(dim=-1).all()
+    assert not dk[0, 40:].any()
+    assert not dv[0, 40:].any()
+
+
+def test_a_step_ends_before_the_next_begins_and_products_overlap_within_it() -> None:
+    for name in ("dense", "causal", "softcap"):
+        analysed = stages.analyse(stages.read(path_of(name)))
+        schedule = stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
+        program = [(step.operation, step.stage) for role in schedule.roles if role.kind == "attend" for step in role.program]
+        order = [name for name, _ in program]
+        assert all(stage == 0 for _, stage in program)
+        assert order.index("mma_dp") < order.index("await_s")
+        assert order.index("mma_dv") < order.index("await_dp")
+        assert order.index("mma_dk") < order.index("mma_dq") < order.index("await_dk")
+
+
+def test_wide_heads_are_refused_by_their_statement() -> None:
+    analysed = stages.analyse(stages.read("attention wide\nhead_dim 192, 128\n"))
+    with pytest.raises(Unsupported, match="head_dim 192, 128"):
+        stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
