@@ -4,14 +4,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnspec import stages
 from attnspec.api import Attention
 from attnspec.distributed.ranks import Ranks
 from attnspec.distributed.rewrite import for_heads, for_one_sequence, without_sink
 from attnspec.distributed.ulysses import check_heads, heads_of
 from attnspec.distributed.visible import Sizes
 from attnspec.language.spec import Spec
-from attnspec.runtime.device import target_for
 
 if TYPE_CHECKING:
     from attnspec.runtime.call import Program
@@ -28,9 +26,8 @@ class Programs:
         """The program of a spec on a device."""
         key = (spec, device)
         if key not in self.found:
-            mine = self.attention
-            made = Attention(spec, mine.target, mine.on)
-            self.found[key] = stages.kernel(made, target_for(device, mine.target, mine.on)).program
+            kind, (_, *options) = self.attention.__reduce__()  # all that it was made of, but another spec
+            self.found[key] = kind(spec, *options).kernel_for(device).program
         return self.found[key]
 
     def pair(self, spec: Spec, device: torch.device) -> "tuple[Program, Program | None]":

@@ -6,7 +6,6 @@ import torch
 import attnspec
 from tests.distributed import models
 
-
 SLOW = pytest.mark.slow
 FORMS = [("ring", "contiguous"), pytest.param("ring", "zigzag", marks=SLOW), pytest.param("all_gather", "auto", marks=SLOW)]
 
