@@ -79,6 +79,18 @@ def refuse_pair(ctas: object, target: str | None, splits: int | None) -> None:
         raise ArgumentError("ctas: a pair of CTAs visits all keys of its rows; it goes with splits=1")
 
 
+_attend: Any = None  # `operators.attend`, once it is loaded: an import statement in each call would take a microsecond
+
+
+def load_attend() -> Any:
+    """The operators, and torch with them."""
+    global _attend
+    from attnspec.operators import attend
+
+    _attend = attend
+    return attend
+
+
 class Attention:
     """A variant as a function of q, k, v and its declared tensors; differentiable.
 
@@ -171,11 +183,10 @@ class Attention:
         every declared length a whole one.
         tensors: the declared ones, by keyword. ArgumentError for a call that does not fit the spec.
         """
-        from attnspec.operators import attend
-
         if extra:
             raise ArgumentError(self._positional(len(extra)))
         places = (cu_seqlens_q, cu_seqlens_kv, q_offset, kv_offset, len_q, len_kv)
+        attend = _attend or load_attend()
         out, lse = attend(self, q, k, v, tensors, places, deterministic)
         return (out, lse) if return_lse else out
 

@@ -36,7 +36,11 @@ class Checks:
         self, q: Tensor, k: Tensor, v: Tensor, tensors: tuple[Tensor, ...], placing: Placing, deterministic: bool
     ) -> Call:
         """The same of declared tensors that have their dtypes."""
-        key = (place_of(placing), *[(facts_of(array), array.stride()) for array in (q, k, v, *tensors)])
+        key = (
+            (None if placing is WHOLE else place_of(placing)),
+            *(facts_of(q), q.stride(), facts_of(k), k.stride(), facts_of(v), v.stride()),
+            *([(facts_of(array), array.stride()) for array in tensors] if tensors else ()),
+        )
         layout = self.layouts.get(key)
         if layout is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % ALIGNMENT:
             layout = self.checked(q, k, v, tensors, placing)
@@ -61,8 +65,6 @@ class Checks:
 
 def place_of(placing: Placing) -> Hashable:
     """What a layout rests on of a placing: plain ints, so that two calls are alike if and only if these are."""
-    if placing is WHOLE:
-        return None
     names = ("q_offset", "kv_offset", "len_q", "len_kv")
     numbers = [None if getattr(placing, name) is None else check_int(name, getattr(placing, name)) for name in names]
     starts = [facts_of(one) if isinstance(one, Tensor) else one is None for one in (placing.cu_seqlens_q, placing.cu_seqlens_kv)]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from attnspec.runtime.call import Call, Forward, Program
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import _SingleLevelFunction, once_differentiable
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,24 @@ class Kernel:
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor]:
         """out and lse of a checked call."""
-        q, k, v, tensors, *_ = call
-        if not (torch.is_grad_enabled() and any(array.requires_grad for array in (q, k, v, *tensors))):
-            return self.program.forward(call)[:2]
-        return Differentiable.apply(self.program, call, call.q, call.k, call.v, *call.tensors)
+        q, k, v, tensors = call[:4]
+        if torch.is_grad_enabled() and needs_gradients(q, k, v, tensors):
+            return Differentiable.apply(self.program, call, q, k, v, *tensors)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.program.forward(call)[:2]
 
 
-class Differentiable(torch.autograd.Function):
-    """(program, call, q, k, v, *tensors) -> (out, lse). The tensors stand apart so that autograd sees them."""
+def needs_gradients(q: Tensor, k: Tensor, v: Tensor, tensors: tuple[Tensor, ...]) -> bool:
+    """Whether autograd has to record a call."""
+    if q.requires_grad or k.requires_grad or v.requires_grad:
+        return True
+    return bool(tensors) and any(array.requires_grad for array in tensors)
+
+
+class Differentiable(_SingleLevelFunction):
+    """(program, call, q, k, v, *tensors) -> (out, lse). The tensors stand apart so that autograd sees them.
+
+    torch's public base looks for transforms in each call, which there are none of here, and takes as long for it as for the rest.
+    """
 
     @staticmethod
     def forward(ctx: Any, program: Program, call: Call, *tensors: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,9 +13,10 @@ TENSOR_STEP = 16  # elements that the width of a value is padded to inside a ker
 
 def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
     """Room for out and lse."""
-    *rows, heads, _ = call.q.shape
+    q = call.q
+    *rows, heads, _ = q.shape
     lse = (heads, *rows) if call.layout.is_packed else (rows[0], heads, rows[1])
-    return call.q.new_empty(*rows, heads, width_v), torch.empty(lse, dtype=torch.float32, device=call.q.device)
+    return q.new_empty((*rows, heads, width_v)), q.new_empty(lse, dtype=torch.float32)
 
 
 def forward_arguments(call: Call, out: Tensor, lse: Tensor, parts: int | None = 1) -> tuple[Any, ...]:
@@ -23,8 +24,9 @@ def forward_arguments(call: Call, out: Tensor, lse: Tensor, parts: int | None = 
 
     parts: work tiles that share out the keys of a row; None for a kernel that has no such.
     """
-    declared = tuple(map(as_argument, call.tensors))
-    arrays = (call.q, call.k, call.v, out, lse)
+    q, k, v, tensors = call[:4]
+    declared = tuple(map(as_argument, tensors)) if tensors else ()
+    arrays = (q, k, v, out, lse)
     if call.layout.is_packed:
         arrays = tuple(array.unsqueeze(0) for array in arrays)
     shared = () if parts is None else (*scratch_of_parts(out, parts), parts)

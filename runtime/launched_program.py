@@ -1,18 +1,40 @@
 """A GPU target's kernels, launched on the device and the stream that torch is at."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from attnspec.backends.emitted import Emitted
+from attnspec.backends.layout import Layout
 from attnspec.runtime.backward_arguments import gradients_of, prepare
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.choose_parts import parts_of
-from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
+from attnspec.runtime.kernel_arguments import as_argument, empty_results, forward_arguments
 from attnspec.runtime.stored_function import function_of
 from torch import Tensor
+
+MOST_KNOWN = 4096  # layouts; then all are forgotten
+
+
+Room = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides: with both, an allocation takes torch half as long
+
+
+def room(tensor: Tensor) -> Room:
+    """That of a tensor, as plain tuples, which torch reads faster than its own sizes."""
+    return tuple(tensor.shape), tuple(tensor.stride())
+
+
+class Known(NamedTuple):
+    """What calls of one layout have in common: room for results, and the arguments behind the tensors. Layouts are made once
+    for all calls with the same shapes and strides; this one is held, so that no other is found at its address.
+    """
+
+    layout: Layout
+    out: Room
+    lse: Room
+    rest: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -29,6 +51,7 @@ class LaunchedProgram:
     make_backward: Callable[[bool], Emitted]
     load: Callable[[Emitted], Callable[..., Any]] = function_of
     splits: int | None = 1
+    known: dict[int, Known] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -51,13 +74,40 @@ class LaunchedProgram:
 
     def forward(self, call: Call, /) -> Forward:
         """out and lse; the device works on when this returns."""
-        call = detached(call)
+        known = self.known.get(id(call.layout))
+        if known is None:
+            return self.forward_anew(detached(call))
+        q, k, v, tensors = call[:4]
+        if q.requires_grad or k.requires_grad or v.requires_grad:
+            q, k, v = q.detach(), k.detach(), v.detach()
+        out = torch.empty_strided(*known.out, dtype=q.dtype, device=q.device)
+        lse = torch.empty_strided(*known.lse, dtype=torch.float32, device=q.device)
+        self.function(q, k, v, out, lse, *(map(as_argument, tensors) if tensors else ()), *known.rest)
+        return Forward(out, lse, ())
+
+    def forward_anew(self, call: Call) -> Forward:
+        """The same of a call whose arguments are not known from one like it."""
         out, lse = empty_results(call, self.width_v)
         if out.numel():
-            available = processors(call.q.device)
-            parts = parts_of(call, self.splits, self.emitted.manifest["work"], available)
-            self.function(*forward_arguments(call, out, lse, parts), available)
+            parts = self.parts_of(call)
+            arguments = (*forward_arguments(call, out, lse, parts), processors(call.q.device))
+            self.function(*arguments)
+            if not call.layout.is_packed and parts in (None, 1):
+                if len(self.known) >= MOST_KNOWN:
+                    self.known.clear()
+                self.known[id(call.layout)] = Known(call.layout, room(out), room(lse), arguments[5 + len(call.tensors) :])
         return Forward(out, lse, ())
+
+    def parts_of(self, call: Call) -> int | None:
+        """Into how many parts the keys are cut; None for a kernel that has no parts."""
+        if self.splits is not None:
+            return self.splits if self.has_parts else None
+        return parts_of(call, None, self.emitted.manifest["work"], processors(call.q.device))
+
+    @cached_property
+    def has_parts(self) -> bool:
+        """Whether the kernel is told of parts."""
+        return bool(self.emitted.manifest["work"])
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients. `Unsupported` names the statement that the target's backward cannot run."""
@@ -72,7 +122,7 @@ class LaunchedProgram:
 
 def detached(call: Call) -> Call:
     """The call's tensors without autograd's history, which nothing outside of torch takes."""
-    q, k, v = call.q, call.k, call.v
+    q, k, v = call[:3]
     if not (q.requires_grad or k.requires_grad or v.requires_grad):
         return call
     return call._replace(q=q.detach(), k=k.detach(), v=v.detach())

@@ -10,21 +10,27 @@ from attnspec.errors import ArgumentError
 
 PLAIN = (Tensor, torch.nn.Parameter)
 FORWARD_MODE = "Jvp"
+_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active
 
 
 def is_traced(arrays: Any) -> bool:
     """Whether a call has to go through torch's dispatcher, so that somebody else sees it as one operation."""
-    return torch.compiler.is_compiling() or is_watched() or any(is_transformed(array) for array in arrays)
+    if torch.compiler.is_compiling() or is_watched():
+        return True
+    for array in arrays:  # noqa: SIM110 - every call runs this, and the generator of an `any` costs as much as all the rest
+        if type(array) not in PLAIN and isinstance(array, Tensor):
+            return True
+    return False
 
 
 def is_watched() -> bool:
     """Whether a mode (fake tensors, a tracer, a counter of FLOPs, a policy of checkpoints) or a transform is active."""
-    return torch._C._len_torch_dispatch_stack() > 0 or is_transforming()
+    return _modes() > 0 or _transforms()
 
 
 def is_transforming() -> bool:
     """Whether a transform of torch.func is active."""
-    return torch._C._are_functorch_transforms_active()
+    return _transforms()
 
 
 def is_transformed(array: Any) -> bool:

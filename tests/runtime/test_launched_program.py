@@ -97,3 +97,20 @@ def test_deterministic_gradients_have_a_kernel_of_their_own():
     for deterministic in (False, True, True):
         Kernel(program)(attention.checks.call(q, q, q, {}, WHOLE, deterministic))[0].sum().backward()
     assert [one["turns"] > 0 for one in loads if one is not None] == [False, True]
+
+
+def test_a_call_like_one_before_is_launched_with_the_same_arguments():
+    launches = []
+    attention = attnspec.build("attention biased\nhead_dim 64\ninput w: f32[heads]\nscore = score + w[h]\nmask = causal\n")
+    program = program_of(attention, "sm100", lambda emitted: lambda *arguments: launches.append(arguments))
+    q, k, w = torch.zeros(1, 5, 2, 64).bfloat16(), torch.zeros(1, 9, 1, 64).bfloat16(), torch.zeros(2)
+    for offset in (0, 0, 3, 3, 0):
+        call = attention.checks.call(q, k, k, {"w": w}, Placing(q_offset=offset, len_q=9), False)
+        assert program.forward(call).out.shape == q.shape
+    described = [
+        [(tuple(one.shape), one.stride(), one.dtype) if isinstance(one, torch.Tensor) else one for one in arguments]
+        for arguments in launches
+    ]
+    assert described[0] == described[1] == described[4]
+    assert described[2] == described[3] != described[0]
+    assert 3 in described[2]
