@@ -1,4 +1,4 @@
-"""`python -m tests.emulator.mutate VARIANT [PATTERN]`: drop one synchronisation of the forward at a time, and see who notices.
+"""`python -m tests.emulator.mutate VARIANT[:backward] [PATTERN]`: drop one synchronisation at a time, and see who notices.
 
 Each mutant of a kernel runs on a few calls in program order, then with seeds, until some check fires or a result differs by a bit
 from that of the kernel as it is. Any function that `cute.compile` returned can be a `Subject`; ours are those of variants.
@@ -162,6 +162,7 @@ def tell(subject: Subject, pattern: str = "") -> None:
 
 
 if __name__ == "__main__":
-    from tests.emulator.our_forward import subject_of
+    from tests.emulator import our_backward, our_forward
 
-    tell(subject_of(sys.argv[1]), *sys.argv[2:])
+    variant, _, which = sys.argv[1].partition(":")
+    tell((our_backward if which == "backward" else our_forward).subject_of(variant), *sys.argv[2:])
