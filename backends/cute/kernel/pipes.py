@@ -61,10 +61,19 @@ class Pipe:
 
 @dataclass(frozen=True)
 class Pipes:
-    """The pipe table and where its barriers are. barriers: shared-memory pointer to 64-bit words."""
+    """The pipe table and where its barriers are. barriers: shared-memory pointer to 64-bit words.
+
+    lanes: of each warp that signal at a barrier of the own CTA: 1, chosen when the others have come; or all 32, each for itself,
+    which needs no meeting of the warp before.
+    """
 
     barriers: Any
     table: tuple[Pipe, ...]
+    lanes: int = 1
+
+    def arrivals(self, count: int, engine: Engine | None, at: Place) -> int:
+        """What a barrier counts, where `count` warps, or another engine, signal."""
+        return count * self.lanes if engine == "threads" and at == "own" else count
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,9 @@ def init(pipes: Pipes, lanes: int) -> None:
     """Initialise every barrier; one thread calls this, before any other thread touches one."""
     done: set[int] = set()
     for pipe in pipes.table:
-        for first, count in ((pipe.full, pipe.full_count), (pipe.empty, pipe.empty_count)):
+        full = (pipe.full, pipes.arrivals(pipe.full_count, pipe.full_by, pipe.full_at))
+        empty = (pipe.empty, pipes.arrivals(pipe.empty_count, pipe.empty_by, pipe.empty_at))
+        for first, count in (full, empty):
             if first is None or first in done:
                 continue
             done.add(first)
@@ -213,17 +224,17 @@ def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False
             continue
         if _concerns(pipe.produce, operation, lane):
             pointer = barrier(pipes, pipe, pipe.full, lane, now)
-            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence, pipe.full_at), pointer)
+            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence, pipe.full_at, pipes.lanes), pointer)
         if pipe.empty is not None and pipe.empty_by is not None and _concerns(pipe.release, operation, lane):
             pointer = barrier(pipes, pipe, pipe.empty, lane, now, pipe.distance)
-            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence, pipe.empty_at), pointer)
+            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence, pipe.empty_at, pipes.lanes), pointer)
 
 
 def _concerns(place: str, operation: str, lane: Lane) -> bool:
     return _is_at(place, operation, lane) or _single_lane(place, operation, lane) is not None
 
 
-def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str, Place], pointer: Any) -> None:
+def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str, Place, int], pointer: Any) -> None:
     only = _single_lane(place, operation, lane)
     if only is None:
         _signal(*how, pointer)
@@ -231,7 +242,7 @@ def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str, P
         _signal_if(lane, only, how, pointer)
 
 
-def _signal(engine: Engine, fence_kind: str, at: Place, pointer: Any) -> None:
+def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any) -> None:
     if engine == "tensor":
         with cute.arch.elect_one():
             if at == "each":
@@ -240,6 +251,9 @@ def _signal(engine: Engine, fence_kind: str, at: Place, pointer: Any) -> None:
                 tcgen05.commit(pointer)
     elif engine == "threads":
         fence("before_signal", fence_kind)
+        if lanes > 1 and at == "own":
+            cute.arch.mbarrier_arrive(pointer)
+            return
         cute.arch.sync_warp()
         with cute.arch.elect_one():
             if at == "leader":

@@ -78,12 +78,12 @@ def tensor_names(spec: Spec) -> list[str]:
     return list(attribute_names(spec).values())
 
 
-def write_opening(source: Source, schedule: Schedule) -> int:
+def write_opening(source: Source, schedule: Schedule, lanes: str = "") -> int:
     """What every kernel does before its roles part; returns the warp that takes tensor memory."""
     source.docstring("One CTA: storage, barriers, then a role for each warp.")
     source.line("warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())")
     source.line("shared = cutlass.memory.SmemAllocator().allocate(PLAN.shared_bytes, 1024)")
-    source.line("pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES)")
+    source.line(f"pipes = Pipes(cute.recast_ptr(shared + PLAN.barriers_offset, dtype=Int64), PIPES{lanes})")
     source.line("starts = cute.recast_ptr(shared + PLAN.starts_offset, dtype=Int32)")
     allocator = next(role for role in schedule.roles if role.kind == "mma").warps[0]
     source.line(f"set_up(PLAN, pipes, shared, starts, warp, {allocator})")
@@ -100,7 +100,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
     if packs:
         atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
     with source.block(f"def forward_kernel({atoms}, {results}{tensors}, {numbers}):"):
-        allocator = write_opening(source, schedule)
+        allocator = write_opening(source, schedule, ", lanes=32")
         _write_bundles(source, schedule, spec, packs)
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")

@@ -102,6 +102,14 @@ def larger(left: Float32, right: Float32, *, loc: Any = None) -> Float32:
 
 
 @dsl_user_op
+def largest(first: Float32, second: Float32, third: Float32, *, loc: Any = None) -> Float32:
+    """The largest of three values; NaN if one is (PTX ISA, max of three operands, from sm_100 on)."""
+    values = (_bare(value, loc) for value in (first, second, third))
+    left, right, last = values
+    return Float32(nvvm.fmax(left, right, c=last, nan=True, loc=loc), loc=loc)
+
+
+@dsl_user_op
 def where_bit(word: Uint32, bit: int, value: Float32, otherwise: Any, *, loc: Any = None) -> Float32:
     """`value` where a bit of the word is set, else `otherwise`, a value made by `constant`."""
     i32 = Int32.mlir_type

@@ -127,8 +127,9 @@ def new_maximum(plan: Plan, mods: Mods, s: Row, old: Float32) -> tuple[Float32, 
     the scores makes the maximum, and with it the row, NaN.
     """
     peaks = [old, *s[:3]]
-    for index in range(3, plan.tile_kv):
-        peaks[index % 4] = f32.larger(peaks[index % 4], s[index])
+    for at, index in enumerate(range(3, plan.tile_kv - 1, 2)):
+        peaks[at % 4] = f32.largest(peaks[at % 4], s[index], s[index + 1])
+    peaks[0] = f32.larger(peaks[0], s[plan.tile_kv - 1])
     peak = f32.larger(f32.larger(peaks[0], peaks[1]), f32.larger(peaks[2], peaks[3]))
     growth = (peak - old) * mods.to_log2
     stays = growth <= plan.rescale_threshold
