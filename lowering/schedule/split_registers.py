@@ -10,6 +10,8 @@ WARPGROUP = 4
 UNIT = 8  # setmaxnreg counts in eights
 LOADER = 24  # of warps that only load, where all others multiply (FA3)
 SINGLE_WARPS = 48  # addresses, counters and descriptors of a warp that only issues (FA4)
+WIDE_WARPS = 80  # of the same for heads above 128: twice the boxes and descriptors
+WIDE_BYTES = 128 * 128 * 2  # of a tile of keys of such a head there are more
 REDUCE_BASE = 24  # beside a row of dQ, whole or in pieces (FA4)
 CORRECTION = 80  # two chunks of 16 columns in flight and the same base (FA4)
 
@@ -36,4 +38,6 @@ def _least(dataflow: Dataflow, role: Role) -> int:
         return max(CORRECTION, -(-(dataflow.buffer("dq").size // pieces + REDUCE_BASE) // UNIT) * UNIT)
     if dataflow.register_products:
         return LOADER
+    if dataflow.direction == "backward" and dataflow.buffer("k").size > WIDE_BYTES:
+        return WIDE_WARPS
     return CORRECTION if len(role.warps) == WARPGROUP else SINGLE_WARPS

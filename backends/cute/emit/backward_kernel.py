@@ -21,7 +21,7 @@ class Frame:
     it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library.
     ctas: how many there are, in the host's names."""
 
-    opening: Callable[[Source, Schedule], None]
+    opening: Callable[[Source, Schedule], object]
     dispatch: Callable[[Source, Schedule], None]
     closing: Callable[[Schedule], tuple[str, ...]]
     row_tiles: bool = False

@@ -52,8 +52,8 @@ def through_autograd(attention: attnspec.Attention, inputs: Inputs) -> dict[str,
     leaves = {"q": inputs.q, "k": inputs.k, "v": inputs.v} | {name: inputs.tensors[name] for name in attention.learned}
     leaves = {name: array.clone().requires_grad_() for name, array in leaves.items()}
     given = inputs.tensors | {name: leaves[name] for name in attention.learned}
-    keywords = {**inputs.keywords, "return_lse": True, "deterministic": True}
-    out, lse = attention(leaves["q"], leaves["k"], leaves["v"], **keywords, **given)
+    q, k, v = (leaves[name] for name in ("q", "k", "v"))
+    out, lse = attention(q, k, v, return_lse=True, deterministic=True, **inputs.keywords, **given)
     found = torch.autograd.grad((out, lse), list(leaves.values()), (inputs.dout, inputs.dlse))
     return {"out": out.detach(), "lse": lse.detach(), **dict(zip(leaves, found, strict=True))}
 
