@@ -156,7 +156,8 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     analysed = attention.analysed
 
     def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
-        drawn = draw(analysed, direction, target, attention.ctas, deterministic=deterministic)
+        ctas = attention.ctas if attention.splits == 1 else 1  # a pair of CTAs visits all keys of its rows
+        drawn = draw(analysed, direction, target, ctas, deterministic=deterministic)
         return place(drawn, analysed, target)
 
     schedule = scheduled("forward")

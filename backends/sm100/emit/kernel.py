@@ -128,8 +128,8 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
-    place, rank = ("*pair.share(ctas)", ", rank=pair.rank()") if is_pair else ("cute.arch.block_idx()[0], ctas", "")
-    own = f"Sizes(*sizes), {place}, tiles_in_all, heads_together, tensors"
+    first, rank = ("cluster", ", rank=pair.rank()") if is_pair else ("block", "")
+    own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, tiles_in_all, heads_together, tensors"
     cut = f", Cut({'row_bits' if packs else None}, parts)"
     source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){cut}{rank})")
 
@@ -227,13 +227,14 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
             source.line(f"row_bits = choose_row_bits(PLAN, {sequences.rows}, q.shape[2] // k.shape[2])")
         cut = f", Cut({'row_bits' if packs else None}, parts)"
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts){cut})")
-        pairs = "pair.CTAS * cutlass.min(tiles_in_all, cutlass.max(processors // pair.CTAS, Int32(1)))"
-        source.line(f"ctas = {pairs if is_pair else 'cutlass.min(tiles_in_all, processors)'}")
+        own = "cutlass.max(processors // pair.CTAS, Int32(1))" if is_pair else "processors"
+        source.line(f"ctas = cutlass.min(tiles_in_all, {own})")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in ("q", "k", "v", "o", *(("q_few", "o_few") if packs else ())))
         more = ", parts, row_bits" if packs else ", parts"
         numbers = f"sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1]{cut}){more}"
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched = forward_kernel({atoms}, v, lse, parts_out, parts_stats{values}, {numbers})")
         cluster = "cluster=[pair.CTAS, 1, 1], " if is_pair else ""
-        source.line(f"launched.launch(grid=[ctas, 1, 1], {cluster}{limits})")
+        grid = "pair.CTAS * ctas" if is_pair else "ctas"
+        source.line(f"launched.launch(grid=[{grid}, 1, 1], {cluster}{limits})")
         source.line("merge(PLAN, MODS.to_log2, out, lse, parts_out, parts_stats, parts, stream)")

@@ -23,11 +23,6 @@ def rank() -> Int32:
     return cute.arch.block_idx_in_cluster()
 
 
-def share(ctas: Any) -> tuple[Any, Any]:
-    """First work tile of this CTA's pair, and how far apart its tiles are; ctas: of the grid."""
-    return cute.arch.block_idx()[0] >> 1, ctas >> 1
-
-
 def arrive(barrier: Any) -> None:
     """Arrive at the leader's barrier; one lane."""
     ptx(f"{_LEADERS}mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}}", barrier.toint())

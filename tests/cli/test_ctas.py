@@ -1,0 +1,25 @@
+"""--ctas: two CTAs that share keys and values, or not."""
+
+from tests.cli.command import Attnc
+
+
+def test_explain_tells_both_forms_and_what_the_model_would_choose(attnc: Attnc) -> None:
+    out = attnc("explain", "dense", "--ctas", "2").out
+    assert "CTAs a work tile: 2, as asked; the model would choose 1" in out
+    assert "work tiles of 512 rows share their keys" in out
+    assert "CTAs a work tile: 1, as the model would choose" in attnc("explain", "dense").out
+
+
+def test_compile_writes_a_kernel_of_pairs(attnc: Attnc) -> None:
+    assert attnc("compile", "dense", "--ctas", "2", "--emit", "source", "--forward-only", "-o", "out").code == 0
+    assert "cluster=[pair.CTAS, 1, 1]" in (attnc.folder / "out" / "forward.py").read_text()
+
+
+def test_heads_too_wide_for_a_pair_are_an_error_with_their_place(attnc: Attnc) -> None:
+    done = attnc("compile", attnc.write("attention wide\nhead_dim 256\n"), "--ctas", "2")
+    assert (done.code, "small.attn:2:1" in done.err, "one CTA (ctas=1) takes these" in done.err) == (3, True, True)
+
+
+def test_the_reference_has_no_ctas(attnc: Attnc) -> None:
+    for command in (("compile", "--target", "reference"), ("run",)):
+        assert attnc(command[0], "dense", *command[1:], "--ctas", "2").code == 2
