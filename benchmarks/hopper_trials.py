@@ -39,9 +39,9 @@ class Trial:
 
 def emitted(trial: Trial) -> Emitted:
     """The module of a trial."""
-    shapes = forward_in_registers.SHAPES
+    shapes, bounded = forward_in_registers.SHAPES, forward_in_registers.BOUNDED
     if trial.shape is not None:
-        forward_in_registers.SHAPES = (((256, 256), trial.shape),)
+        forward_in_registers.SHAPES, forward_in_registers.BOUNDED = (((256, 256), trial.shape),), trial.shape
     try:
         analysed = stages.analyse(stages.read(trial.case.source))
         question = ask(stages.draw(analysed, "forward", TARGET), analysed, stages.limits_of(TARGET))
@@ -50,7 +50,7 @@ def emitted(trial: Trial) -> Emitted:
         made = complete(question.dataflow, solution, question.choices, question.dims, question.limits)
         return stages.emit(analysed, verify(made, question.limits, question.expected))
     finally:
-        forward_in_registers.SHAPES = shapes
+        forward_in_registers.SHAPES, forward_in_registers.BOUNDED = shapes, bounded
 
 
 def trials() -> Iterator[Trial]:
@@ -64,8 +64,8 @@ def trials() -> Iterator[Trial]:
             yield Trial(f"{name} one tile a CTA", case, {}, is_persistent=False)
         yield Trial(f"{name} no turns", case, {"takes_turns": False})
         if case.name != "softcap":
-            yield Trial(f"{name} lazy rescaling", case, {"rescale_threshold": 8.0})
-        for groups, keys in ((2, 128), (2, 160), (3, 112)) if case.head_dim == 64 else ((2, 160),):
+            yield Trial(f"{name} always rescaling", case, {"rescale_threshold": 0.0})
+        for groups, keys in ((2, 128), (2, 160), (3, 112)) if case.head_dim == 64 else ((2, 128), (2, 144), (2, 160)):
             yield Trial(f"{name} tile {64 * groups}x{keys}", case, {}, TileShape(groups, keys))
 
 

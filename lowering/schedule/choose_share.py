@@ -24,6 +24,7 @@ from attnspec.lowering.schedule.turns import problem_in_turns
 STEP = 1 / 16
 TUNED = 0.25  # of the elements of a row: FA4 emulates 6 to 25 %
 MOST = 0.875
+MOST_UNPACKED = 0.375  # without packed arithmetic: issue slots run short before the model says so (measured on an H200)
 EQUAL = 0.01  # a share must gain more than that to be preferred to a smaller one
 
 
@@ -48,7 +49,7 @@ def choose_share(
         return 0.0
     cycles: dict[float, float] = {}
     share = 0.0
-    while share <= MOST:
+    while share <= (MOST_UNPACKED if dataflow.register_products else MOST):
         prices = priced(replace(choices, emulated_share=share))
         if share > TUNED and prices.bottleneck != "mufu":
             break

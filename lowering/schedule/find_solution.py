@@ -19,6 +19,7 @@ from attnspec.lowering.schedule.search import Question, search
 from attnspec.lowering.schedule.solution import Solution, solution_as_dict, solution_from_dict
 
 VERSION = 3  # of the search: the next one may find other solutions
+TURNS_VERSION = 2
 SHIPPED = "solved.json"
 OWN = ("score", "mask")  # kinds of operations that cost what the variant's file says
 UNIT = 128.0  # cycles of a tile at one instruction an element
@@ -111,6 +112,7 @@ def key_of(question: Question) -> str:
         "prices": [_numbers(question.expected), _numbers(question.worst)],
         "limits": {**asdict(question.limits), "role_kinds": sorted(question.limits.role_kinds or ())},
         "kinds": None if question.kinds is None else sorted(question.kinds),
+        **_turns(question),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -118,6 +120,11 @@ def key_of(question: Question) -> str:
 def _ctas(dataflow: Dataflow) -> list[int]:
     """What a pair of CTAs adds to the key; one CTA keeps the key that it had before there were pairs."""
     return [dataflow.ctas] if dataflow.ctas > 1 else []
+
+
+def _turns(question: Question) -> dict[str, int]:
+    """What warpgroups that multiply in turn add to the key: the version of how turns are searched."""
+    return {"turns": TURNS_VERSION} if question.choices.takes_turns else {}
 
 
 def _numbers(prices: Prices) -> list[Any]:

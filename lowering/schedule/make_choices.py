@@ -22,8 +22,7 @@ L2_SHARE = 0.4
 def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choices:
     """Choices for a graph. The row maximum is kept where the graph has it, whatever the bounds of the score would allow."""
     choices = Choices(
-        # In registers O is rescaled every step: a branch around it would cost more.
-        rescale_threshold=0.0 if dataflow.register_products else RESCALE_THRESHOLD,
+        rescale_threshold=RESCALE_THRESHOLD,
         emulated_share=0.0,
         exponential_degree=DEGREE,
         cta_group=2 if dataflow.ctas == 2 else 1,

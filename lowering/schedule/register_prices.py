@@ -12,6 +12,7 @@ from attnspec.lowering.schedule.prices import UNITS, Price
 
 DRAIN = 128.0  # last cycle on the pipe to a result that the warps read: assumed, as in the published schedules of FA3
 GROUP_ROWS = 64
+LAZY_SHARE = 0.1  # steps in which some row's maximum grows past the threshold (FA4: about ten times fewer rescales)
 EMULATED_SLOTS = 8.0  # an exponential on the FMA pipe: clamp apart, a rounded sum, a difference, a part, a cubic
 EMULATED_ALU = 3.0
 
@@ -35,7 +36,8 @@ def register_price(counter: Any, operation: Operation) -> Price | None:
         case "convert":
             return counter.per_element(ElementCost(0.0, 0.0, 0.5, 0.0))
         case "rescale":
-            cycles = flow.tile_q * spec.head_dim_v / counter.limits.fma_lanes
+            share = LAZY_SHARE if counter.choices.rescale_threshold > 0 else 1.0
+            cycles = share * flow.tile_q * spec.head_dim_v / counter.limits.fma_lanes
             return Price(cycles, cycles, _by_unit({"fma": cycles, "issue": cycles}))
     return None
 

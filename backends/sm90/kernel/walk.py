@@ -51,9 +51,24 @@ def together(plan: Plan, sizes: Sizes, sequences: Sequences, keys: Any) -> Any:
     return cutlass.max((heads + groups - 1) // groups, Int32(1))
 
 
+@dataclass(frozen=True)
+class Spot:
+    """Where a work tile is, in numbers that take divisions to find. lane: of the axes of blocks; hkv: its key/value head."""
+
+    lane: Any
+    block: Any
+    h: Any
+    hkv: Any
+
+
 def locate(plan: Plan, work: Share, tile: Any) -> At:
-    """Place of a work tile: a group of heads after the other, in a group the longest blocks first, in a block every head."""
-    sequences, tile = work.sequences, tile & NUMBER
+    """Place of a work tile."""
+    return at_spot(plan, work, spot_of(plan, work, tile))
+
+
+def spot_of(plan: Plan, work: Share, tile: Any) -> Spot:
+    """Spot of a work tile: a group of heads after the other, in a group the longest blocks first, in a block every head."""
+    sequences, tile = work.sequences, cutlass.min(tile & NUMBER, work.count - 1)
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     sizes, facts, heads_at_once = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
     blocks = blocks_of(plan, sequences, facts, sizes.batch)
@@ -67,13 +82,20 @@ def locate(plan: Plan, work: Share, tile: Any) -> At:
     turn, head = _divide(rest, heads)
     lane, h = _divide(group * heads_at_once + head, sizes.heads)
     block = blocks - 1 - turn if is_second is False else Int32(cutlass.select_(is_second, turn, blocks - 1 - turn))
-    sequence, row = sequences.find(plan.tile_q, sizes, facts, lane, block)
+    return Spot(lane, block, h, h // (sizes.heads // sizes.kv_heads))
+
+
+def at_spot(plan: Plan, work: Share, spot: Spot) -> At:
+    """The place of a spot: its sequence, and which of its rows there are."""
+    sequences = work.sequences
+    sizes, facts = own_sizes(work.sizes), sequences.again(sequences.facts)
+    sequence, row = sequences.find(plan.tile_q, sizes, facts, spot.lane, spot.block)
     if plan.longest_first:
         seen = Int32(cutlass.select_(row < sequence.rows, sequence.keys, Int32(0)))  # an empty block visits no keys
         sequence = replace(sequence, keys=seen)
     last = cutlass.min(row + (plan.tile_q - 1), sequence.rows - 1)
     first, last = (sequence.q_first + place for place in (cutlass.min(row, last), last))
-    return At(sequence, work.tensors, h, h // (sizes.heads // sizes.kv_heads), row, first, last)
+    return At(sequence, work.tensors, spot.h, spot.hkv, row, first, last)
 
 
 @cute.jit
@@ -82,7 +104,7 @@ def following(plan: Plan, tiles: Tiles, mods: Mods, work: Share, tile: Int32, st
 
     stores: the warp has stores under way, which must have been written before others go to the same places.
     """
-    tile += _step(plan, work, tile)
+    tile += step_from(plan, work, tile)
     if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
         if tile >= work.count:
             if cutlass.const_expr(stores):
@@ -94,7 +116,7 @@ def following(plan: Plan, tiles: Tiles, mods: Mods, work: Share, tile: Int32, st
     return tile
 
 
-def _step(plan: Plan, work: Share, tile: Any) -> Any:
+def step_from(plan: Plan, work: Share, tile: Any) -> Any:
     """To the second tile of a pair, or to the CTA's next run."""
     if not plan.longest_first:
         return work.stride

@@ -1,5 +1,6 @@
 """One trip through the program of the attending role: which operation means which instructions. Runs while tracing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +70,13 @@ class Trips:
     tile: Any
 
 
-def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool) -> None:
+def run_trip(
+    trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool, meanwhile: Callable[[], Any] | None = None
+) -> Any:
     """The operations of these stages, in the order of the program.
 
-    key: tile of the step of stage 0; is_partial: some of it may be hidden.
+    key: tile of the step of stage 0; is_partial: some of it may be hidden. meanwhile: what else is done once the trip's products
+    are begun; what it gives is returned.
     """
     plan, pipes = trips.plan, trips.pipes
     program = [step for step in plan.programs["attend"] if step.stage in stages and step.operation != "finish"]
@@ -80,7 +84,7 @@ def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_parti
     in_turn = plan.takes_turns and len(stages) > 1
     if trips.mods.hides and any(step.operation == "mma_pv" for step in program):
         _clear_again(trips, now)
-    trip = _Trip(trips, key, is_partial)
+    trip, found = _Trip(trips, key, is_partial), None
     for step in program:
         own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
         before(pipes, step.operation, step.lane, own)
@@ -89,8 +93,13 @@ def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_parti
         trip.do(step.operation, own)
         if in_turn and step == products[-1]:
             pass_turn(plan, trips.place)
+        if step == products[-1] and meanwhile is not None:
+            # Waits for nothing; but ptxas moves what stands between a product and the next wait behind that.
+            tensor_core.wait(len(trip.begun))
+            found = meanwhile()
         after(pipes, step.operation, step.lane, own)
     keep(trips.held.o, trip.o)
+    return meanwhile() if meanwhile is not None and found is None else found
 
 
 def _clear_again(trips: Trips, now: Now) -> None:

@@ -29,7 +29,7 @@ WORDS = PIECE // 2
 WORD_BYTES = 4
 NAN = 0x7FFFFFFF
 INFINITY = 0x7F800000
-GROUP_BARRIER = 5  # named barriers of the warpgroups, as for staged values
+CLEARED_BARRIER = 9  # after those of the warpgroups' turns and of their staged values
 
 
 def exponent_bits(plan: Plan) -> int:
@@ -54,18 +54,16 @@ def _note(tiles: Tiles, tile: Int32, row_sum: Float32, total: Float32):
 
 @cute.jit
 def clear(plan: Plan, value: Int32, place: Place):
-    """0 in the place of what is not finite, in a tile of values in shared memory; by a warpgroup, for itself.
-
-    The others do the same to the same words: whoever writes last writes what is there.
-    """
-    boxes = -(-plan.head_dim_v // plan.box_columns)
-    address = value + place.thread * WORD_BYTES
-    for _ in cutlass.range(boxes * plan.key_box_bytes // (GROUP_THREADS * WORD_BYTES), unroll=1):
+    """0 in the place of what is not finite, in a tile of values in shared memory; by all warpgroups that multiply."""
+    threads, boxes = plan.warpgroups * GROUP_THREADS, -(-plan.head_dim_v // plan.box_columns)
+    address = value + (place.group * GROUP_THREADS + place.thread) * WORD_BYTES
+    end = value + boxes * plan.key_box_bytes
+    while address < end:
         word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
         ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
-        address += GROUP_THREADS * WORD_BYTES
+        address += threads * WORD_BYTES
     cute.arch.fence_proxy("async.shared", space="cta")
-    cute.arch.barrier(barrier_id=GROUP_BARRIER + place.group, number_of_threads=GROUP_THREADS)
+    cute.arch.barrier(barrier_id=CLEARED_BARRIER, number_of_threads=threads)
 
 
 def _infinite_halves(plan: Plan, word: Uint32) -> Uint32:

@@ -1,17 +1,20 @@
 """The role that does it all but for moving memory: warpgroups that multiply, exponentiate and finish 64 rows each."""
 
+from functools import partial
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, key_tile, meets, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, meets, visit
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
-from attnspec.backends.sm90.kernel.blocks.held import clear, find_place, hold, own_rows, rows_of
+from attnspec.backends.sm90.kernel.blocks.held import Held, clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
 from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, following, locate
-from cutlass import Int32
+from attnspec.backends.sm90.kernel.walk import Share, Spot, at_spot, following, spot_of, step_from
+from cutlass import Float32, Int32
 
 
 @cute.jit
@@ -26,14 +29,17 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     held = hold(plan)
     give_turn(plan, place, True)
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
+    lane, block, h, hkv = numbers_of(plan, work, tile)
     while (tile & NUMBER) < work.count:
-        at = locate(plan, work, tile)
+        at = at_spot(plan, work, Spot(lane, block, h, hkv))
         run = visit(plan, at, keys(at))
         trips = run.trips
         clear(held, mods)
         q = own_rows(place, at)
         rows = (row_values(q[0], at), row_values(q[1], at))
         masked = hidden(at)
+        upcoming = tile + step_from(plan, work, tile)
+        scale0, scale1, lse0, lse1 = Float32(0.0), Float32(0.0), Float32(0.0), Float32(0.0)
         trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows, tile)
         if trips > 0:
             start = Now(steps, visited, full)
@@ -48,23 +54,41 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
                 else:
                     run_trip(trips_of, (0, 1), now, key, False)
             once(plan, pipes, 0, start, after)
-            run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False)
+            # Beside the last product: where the next tile is, and what the rows' sums give.
+            ahead = partial(look_ahead, plan, work, mods, at, held, upcoming)
+            found = run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False, ahead)
+            lane, block, h, hkv, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
             if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
                 if tile < 0:
                     unseen.show(plan, tiles, mods, at, place, q, rows, held)
+        else:
+            lane, block, h, hkv, scale0, scale1, lse0, lse1 = look_ahead(plan, work, mods, at, held, upcoming)
         steps += trips
         end = Now(steps, visited, full)
-        scales, lses = output.finished_rows(mods, at, *rows_of(held))
         before(pipes, "finish", None, end)
-        o = softmax_step.scaled_rows(values(held.o), scales)
+        o = softmax_step.scaled_rows(values(held.o), (scale0, scale1))
         output.write_shared(plan, tiles, o, place.first_row, place.lane)
         if cutlass.const_expr(mods.hides):  # noqa: SIM102
             if tile >= 0:
-                unseen.note(tiles, tile, o, lses)
+                unseen.note(tiles, tile, o, (lse0, lse1))
         after(pipes, "finish", None, end)
-        output.write_lse(tiles, at, place.rows, (lses[0], lses[1]), place.lane)
+        output.write_lse(tiles, at, place.rows, (lse0, lse1), place.lane)
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)
+        if tile != upcoming:
+            lane, block, h, hkv = numbers_of(plan, work, tile)
     give_turn(plan, place, False)
+
+
+def numbers_of(plan: Plan, work: Share, tile: Int32) -> tuple[Int32, Int32, Int32, Int32]:
+    """Where a work tile is, as numbers that a loop can carry."""
+    spot = spot_of(plan, work, tile)
+    return Int32(spot.lane), Int32(spot.block), Int32(spot.h), Int32(spot.hkv)
+
+
+def look_ahead(plan: Plan, work: Share, mods: Mods, at: At, held: Held, tile: Int32) -> tuple[Any, ...]:
+    """Where a work tile is, and of the rows at hand the factors of their outputs and their log-sum-exps."""
+    scales, lses = output.finished_rows(mods, at, *rows_of(held))
+    return (*numbers_of(plan, work, tile), *scales, *lses)
