@@ -13,6 +13,7 @@ from typing import Any
 
 from attnspec.backends.emitted import Emitted, Module
 from attnspec.runtime.binary import Binary, read_resources
+from attnspec.runtime.disassemble import disassemble, find_disassembler
 
 from attnspec.language.diagnostics import InternalError
 
@@ -30,30 +31,21 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     (module,) = emitted.modules
     path = folder / module.file_name
     path.write_text(module.text, encoding="utf-8")
-    if sass and not has_disassembler():
+    if sass and find_disassembler() is None:
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
         from attnspec.backends.cute.kernel.lines import telling_lines  # loads the compiler
 
         live = load_file(module, path)
         with telling_lines(str(path), module.spans):
-            compiled = _compile(getattr(live, module.name), emitted.manifest, scratch, sass)
+            compiled = _compile(getattr(live, module.name), emitted.manifest, scratch)
         artifacts = compiled.artifacts
-        ptx, cubin, text = _text(artifacts.PTX), bytes(artifacts.CUBIN), _text(artifacts.SASS) if sass else None
+        ptx, cubin = _text(artifacts.PTX), bytes(artifacts.CUBIN)
+        text = disassemble(cubin, Path(scratch)) if sass and cubin else None
     if not ptx or not cubin:
         raise InternalError("the kernel compiler gave no PTX or no cubin")
     registers, frame = read_resources(cubin)
     return Binary(emitted.manifest["name"], ptx, cubin, text, registers, frame, compiled)
-
-
-def has_disassembler() -> bool:
-    """Whether there is an nvdisasm for the compiler to call."""
-    if os.environ.get("CUDA_HOME"):
-        return True
-    try:
-        return importlib.util.find_spec("nvidia.cu13") is not None
-    except ModuleNotFoundError:  # there is no package `nvidia` at all
-        return False
 
 
 def load_file(module: Module, path: Path) -> ModuleType:
@@ -129,7 +121,7 @@ def compile_for_launch(function: Any, manifest: Mapping[str, Any], scratch: str)
     return cute.compile(function, *fake_arguments(manifest["arguments"]), Int32(1), stream, options=" ".join(options))
 
 
-def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: bool) -> Any:
+def _compile(function: Any, manifest: Mapping[str, Any], scratch: str) -> Any:
     import cutlass.cute as cute
     from cutlass import Int32
     from cutlass.cute.runtime import make_fake_stream
@@ -141,7 +133,6 @@ def _compile(function: Any, manifest: Mapping[str, Any], scratch: str, sass: boo
         "--generate-line-info",
         f"--dump-dir {scratch}",
     ]
-    options += ["--keep-sass"] if sass else []
     arguments = fake_arguments(manifest["arguments"])
     return cute.compile(function, *arguments, Int32(1), make_fake_stream(), options=" ".join(options))
 

@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 from attnspec.backends.emitted import Emitted
-from attnspec.runtime.assemble import COMPILER, assemble, has_disassembler
+from attnspec.runtime.assemble import COMPILER, assemble
 from attnspec.runtime.binary import Binary
 from attnspec.runtime.cache import Cache, Entry, open_cache
 from attnspec.runtime.cache_key import versions
+from attnspec.runtime.disassemble import find_disassembler
 
 from attnspec.errors import CacheError
 
@@ -40,7 +41,7 @@ def assemble_or_find(emitted: Emitted, folder: Path, sass: bool = False) -> Bina
 def key_of(emitted: Emitted, sass: bool) -> str:
     """What decides about the bytes: the text, its arguments, and the versions of the library and the kernel compiler."""
     texts = [module.text for module in emitted.modules]
-    parts = [texts, emitted.manifest, sass and has_disassembler(), versions((COMPILER,))]
+    parts = [texts, emitted.manifest, sass and find_disassembler() is not None, versions((COMPILER,))]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -51,7 +51,7 @@ def test_the_sass_is_shown(attnc: Attnc) -> None:
 
 
 def test_a_missing_disassembler_is_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemble, "has_disassembler", lambda: False)
+    monkeypatch.setattr(assemble, "find_disassembler", lambda: None)
     done = attnc("show", attnc.write(GOOD), "--stage", "sass")
     assert (done.code, "pip install nvidia-cuda-nvdisasm" in done.err) == (3, True)
 
