@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ SEEDS = 20
 
 
 @cache
-def paired(text: str, **constants: int | float) -> attnspec.Attention:
+def paired(text: str, **constants: Any) -> attnspec.Attention:
     return attnspec.build(text, on="emulator", ctas=2, **constants)
 
 
