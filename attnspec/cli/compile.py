@@ -80,12 +80,14 @@ def fill(draft: Path, made: "Made", walk: "Walk", kinds: tuple[str, ...], forwar
     from attnspec.cli.facts import facts_of
     from attnspec.cli.output_folder import MANIFEST, settled
     from attnspec.cli.walk import walk_to_binary
+    from attnspec.runtime.toolchain import known_against
 
     binaries = {}
     if made.schedule is not None and set(kinds) != {"source"}:
         for emitted in (made.emitted, made.backward):
             if emitted is not None:
                 binaries[emitted.modules[0].name] = walk_to_binary(walk, emitted, draft, "sass" in kinds)
+    notes += dict.fromkeys(note for binary in binaries.values() for note in known_against(binary.cubin))
     files = contents(made, binaries, kinds, forward_only)
     for path in draft.iterdir():
         if path.name not in files:

@@ -13,6 +13,7 @@ from attnspec.lowering.schedule.make_choices import make_choices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_pair import refuse_pair
+from attnspec.lowering.schedule.refuse_threshold import refuse_threshold
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
 from attnspec.lowering.schedule.schedule import Draft, Schedule
 from attnspec.lowering.schedule.search import Question
@@ -60,6 +61,7 @@ def draft(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Draft:
 def ask(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Question:
     """What is to be searched for a graph, with its prices."""
     choices = make_choices(dataflow, analysed, limits)
+    refuse_threshold(choices.rescale_threshold, analysed.spec.dtype)
     always = replace(choices, rescale_threshold=0.0)
     return Question(
         dataflow=dataflow,

@@ -1,4 +1,4 @@
-"""Numerics of the online softmax: public bug reports as cases (E1, E6, E10; E3, E4, E7 and E9 are of constants and polynomials).
+"""Numerics of the online softmax: public bug reports as cases (E1, E6, E10; E3, E4, E7 and E9 have a file of their own).
 
 The running maximum of a GPU's kernel stays until a row's score exceeds it by 8 in log2 units.
 """
