@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import torch
-import torch.distributed as dist
 
 from attnspec.distributed.ranks import Ranks
 from attnspec.errors import ArgumentError
@@ -55,9 +54,8 @@ def agree(ranks: Ranks, card: Card) -> list[tuple[int, int]]:
 
 def device_of(ranks: Ranks) -> torch.device:
     """Where small numbers are exchanged: on the CPU if the group can, so that no GPU is waited for."""
-    if "gloo" in dist.get_backend(ranks.group):
-        return torch.device("cpu")
-    return torch.device("cuda", torch.cuda.current_device())
+    kinds = {device.type for device in ranks.group._device_types}
+    return torch.device("cpu") if "cpu" in kinds else torch.device("cuda", torch.cuda.current_device())
 
 
 def number_of(text: str) -> int:

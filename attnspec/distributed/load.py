@@ -78,8 +78,8 @@ def load_of(
         of_sequence.setdefault(key.sequence, []).append(key)
     seen: dict[tuple[int, int], set[tuple[int, int]]] = {}
     for query, its in zip(queries, intervals(sight, queries), strict=True):
-        there = of_sequence.get(query.sequence)
-        if there and its:
+        there = [key for key in of_sequence.get(query.sequence, ()) if its and key.first < its[-1][1] and its[0][0] < key.last]
+        if there:
             edges = np.array([there[0].first, *(key.last for key in there)])
             np.add.at(work[query.rank], [key.rank for key in there], tiles_seen(sight, query, edges))
             seen.setdefault((query.rank, query.sequence), set()).update(its)

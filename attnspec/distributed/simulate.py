@@ -52,6 +52,7 @@ def documents(length: int, mean: int, seed: int) -> np.ndarray:
     """Ids of documents of random lengths, whole tiles each, packed in one sequence: (1, length)."""
     drawn = np.random.default_rng(seed).exponential(mean, 4 * length // mean + 16)
     lengths = np.maximum(TILE, drawn.astype(np.int64) // TILE * TILE)
+    lengths = lengths[: np.searchsorted(lengths.cumsum(), length) + 1]
     return np.repeat(np.arange(len(lengths)), lengths)[None, :length].astype(np.int64)
 
 
