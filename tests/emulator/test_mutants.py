@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.emulator import our_backward
 from tests.emulator.mutants import CHANGES, is_covered, mutants
 from tests.emulator.mutate import Subject
 from tests.emulator.our_forward import subject_of
@@ -57,3 +58,21 @@ def test_every_mutant_is_noticed_but_for_those_explained(causal, kind):
     verdicts = causal.verdicts(f"^{re.escape(kind)} line")
     silent = [str(one) for one in verdicts if not one.found and not is_covered(causal.text, one.mutant)]
     assert len(silent) <= REDUNDANT.get(kind, 0), silent
+
+
+@pytest.fixture(scope="module")
+def backward() -> Subject:
+    return our_backward.subject_of("causal")
+
+
+@pytest.mark.slow
+def test_the_backward_as_it_is_gives_no_cause_and_all_its_synchronisation_is_run(backward):
+    assert not any(report.faults for report, _ in backward.whole)
+    assert all(mutant.line in backward.lines for mutant in mutants(backward.text))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_a_synchronisation_that_the_backward_lacks_is_noticed(backward, kind):
+    first = next(one for one in mutants(backward.text) if one.kind == kind)
+    assert backward.examine(first, (None,)).found
