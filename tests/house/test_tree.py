@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.house.tree import ROOT, files_of_tests, imports_of, sources, texts, tree_of
 
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_ROLE = 400, 60, 150
-ROLES = "backends/sm100/kernel/roles"
+ROLES = ("backends/sm100/kernel/roles", "backends/sm90/kernel/roles")
 
 # A place of one machine, or a host that packages come from: the tree must work anywhere.
 MACHINE = re.compile(r"(?<![\w.~$}/])/(home|root|Users|work|mnt|opt|private|srv)/\w")
