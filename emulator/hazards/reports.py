@@ -145,15 +145,22 @@ class Reports:
 
     def used(self, warp: Any, load: Agent) -> None:
         """Registers of a tcgen05.ld are used while it may be under way, as PTX has it."""
-        message = f"{warp.name} uses registers of a tcgen05.ld that no tcgen05.wait::ld follows"
-        self.tell("missing-wait-ld", warp, load.at, load.name, message, self.user(warp, load.at))
+        user = self.user(warp, load.at)
+        if user is not None:
+            message = f"{warp.name} uses registers of a tcgen05.ld that no tcgen05.wait::ld follows"
+            self.tell("missing-wait-ld", warp, load.at, load.name, message, user)
 
-    def user(self, warp: Any, load: int) -> int:
-        """The first instruction of a warp's block that has a register of a load; the warp is about to run the block."""
+    def user(self, warp: Any, load: int) -> int | None:
+        """The first instruction of a warp's block that has a register of a load, and does more than copy it, if no wait comes
+        before; the warp is about to run the block."""
         block, instructions = self.machine.program.blocks[warp.block], self.machine.program.kernel.instructions
         loaded = registers_of(instructions[load].text.partition("[")[0])
-        found = (at for at in range(block.first, block.last) if at != load and loaded & registers_of(instructions[at].text))
-        return next(found, warp.at)
+        for at in range(load + 1 if block.first <= load < block.last else block.first, block.last):
+            if instructions[at].opcode.startswith("tcgen05.wait::ld"):
+                return None
+            if not instructions[at].opcode.startswith("mov.") and loaded & registers_of(instructions[at].text):
+                return at
+        return None
 
     def unread(self, warp: Any, task: Any) -> None:
         """A warp leaves while its bulk store may still read shared memory."""

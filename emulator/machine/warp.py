@@ -85,7 +85,7 @@ class Warp:
             self.block = block
             full = self.mask is None
             if self.unsettled and self.unsettled & program.exposed[block]:
-                self.settle_loads("tensor_load")
+                self.settle_loads()
             if self.watch is not None and self.wait is None:
                 self.watch.enter(block)
             function = functions.get((block, full)) or program.function(block, full)

@@ -243,3 +243,12 @@ def test_what_ends_a_run_is_told_however_much_was_told_before():
     (*others, last) = run(START + body + "trap;", **SHARED).faults
     assert {fault.kind for fault in others} == {"race-lanes"} and len(others) == 19
     assert last.kind == "trap"
+
+
+def test_a_load_is_waited_for_before_its_use_in_another_block():
+    branch, use, wait = "@%p1 bra NEXT; NEXT:", "add.u32 %r7, %r6, %r6;", "tcgen05.wait::ld.sync.aligned;"
+    first = STORE + "tcgen05.wait::st.sync.aligned;"
+    asked = {"hazards", "wait-ld"}
+    assert tensor(first + LOAD + branch + use, HAND_OVER, "", checks=asked) == {"missing-wait-ld"}
+    assert tensor(first + LOAD + branch + wait + use, HAND_OVER, "", checks=asked) == set()
+    assert tensor(first + LOAD + branch + "mov.b32 %r8, %r6;" + wait + use, HAND_OVER, "", checks=asked) == set()
