@@ -171,11 +171,11 @@ def peers_of(case: Case, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Callable[
     if case.sdpa is not None:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        turned = [array.transpose(1, 2) for array in (q, k, v)]
+        query, key, value = (array.transpose(1, 2) for array in (q, k, v))
 
         def cudnn() -> object:
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return torch.nn.functional.scaled_dot_product_attention(*turned, **(case.sdpa or {}))
+                return torch.nn.functional.scaled_dot_product_attention(query, key, value, **(case.sdpa or {}))
 
         found["cudnn"] = cudnn
     try:

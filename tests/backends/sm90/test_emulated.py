@@ -1,5 +1,7 @@
 """The forward kernel for sm_90a, run in the emulator, against the float64 oracle."""
 
+from typing import Any
+
 import pytest
 import torch
 from attnspec.runtime.compare import compare
@@ -48,7 +50,8 @@ def test_bits_are_the_same_for_every_timing() -> None:
     results = []
     for seed in (None, *range(8)):
         with emulation(seed):
-            results.append(attention(inputs.q, inputs.k, inputs.v, **inputs.tensors))
+            tensors: Any = inputs.tensors
+            results.append(attention(inputs.q, inputs.k, inputs.v, **tensors))
     assert all(torch.equal(one, results[0]) for one in results)
 
 
