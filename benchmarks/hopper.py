@@ -39,6 +39,8 @@ SHAPES = (
 TOKENS = 16384
 WINDOW = 1024
 ROUNDS, REPEATS = 5, 10
+CAUSAL = "attention causal\nhead_dim {}\ndtype {}\nmask = kv <= qpos\n"
+WIDTHS = (("8", "bf16"), ("40", "fp16"), ("96", "bf16"), ("128", "fp16"), ("136, 200", "bf16"), ("192", "bf16"), ("256", "bf16"))
 
 
 def kernel(source: str) -> Callable[..., None]:
@@ -236,6 +238,7 @@ def main() -> int:
         time_all(given.names, given.json)
         return 0
     sources = [(name, str(variants.path(name))) for name in given.names or variants.names()]
+    sources += [] if given.names else [(f"head_dim {dims} {dtype}", CAUSAL.format(dims, dtype)) for dims, dtype in WIDTHS]
     return 0 if check(sources, given.workers) else 1
 
 
