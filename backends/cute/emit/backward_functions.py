@@ -94,7 +94,8 @@ def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -
         source.line("queries=seeing_queries, hidden=hidden_queries, key=key_values,")
         score, mask = "new_score" if spec.score != SCORE else None, "visible_queries" if spec.mask is not None else None
         source.line(f"score={score}, mask={mask}, scale=softmax_scale,")
-        source.line(f"to_log2={factor!r}, is_folded={folded},")
+        may_hide = not folded and not math.isfinite(analysed.bounds.low)
+        source.line(f"to_log2={factor!r}, is_folded={folded}, may_hide={may_hide},")
         attributes = attribute_names(spec)
         if analysed.derivative.learned:
             with source.block("learned=("):

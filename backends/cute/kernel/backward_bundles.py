@@ -81,6 +81,7 @@ class BackwardMods:
     score before (None where that is 1), or None if unchanged.
     mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
+    may_hide: a score may be -inf without a mask, by what the file makes of it.
     is_folded: nothing comes between q . k and the exponential but that factor.
     learned: reads of learned tensors in the score. merges: the score is needed with dP, for a share of a learned tensor, or
     since it reads something of every element and its slope is not 1.
@@ -97,6 +98,7 @@ class BackwardMods:
     scale: Callable[..., Any]
     to_log2: float
     is_folded: bool
+    may_hide: bool = True
     learned: tuple[LearnedRead, ...] = ()
     merges: bool = False
     sink: Callable[..., Any] | None = None

@@ -138,7 +138,7 @@ def _step(
         own = gradient_step.moved(element, first)
         weights = kept[first : first + count]
         minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, count)
-        found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or not mods.is_folded)
+        found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or mods.may_hide)
         if mods.gathers_in_loop:
             tensor_memory.store(place.dp + first, f32.words(found))
             coming = tensor_memory.load(place.dp + first + count, count) if rest else dp
