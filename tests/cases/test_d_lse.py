@@ -1,4 +1,4 @@
-"""The LSE: public bug reports as cases (D1, D2; paged memory, D5, is not in this version)."""
+"""The LSE, and where keys lie: public bug reports as cases (D1, D2, D5 for places in memory instead of pages)."""
 
 import math
 
@@ -34,3 +34,14 @@ def test_d_results_over_two_halves_of_the_keys_merge_by_their_lse(target, shape)
     assert torch.allclose(lse, whole_lse, rtol=1e-6, atol=of_each * target.lse_error)
     # Each part and the whole are rounded to fp16 once.
     assert torch.allclose(torch.as_tensor(merged), whole.float(), rtol=2.0**-10, atol=2.0**-10)
+
+
+def test_d5_bits_do_not_depend_on_where_in_memory_keys_lie(target):
+    attention = target.build("attention placed\nhead_dim 32\nmask = causal\n")
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 20, 150))
+    first = attention(inputs.q, inputs.k, inputs.v)
+    for slot in (0, 2):
+        room = [torch.full((3, 150, 2, 32), float("nan"), dtype=torch.bfloat16) for _ in range(2)]
+        k, v = (one[slot : slot + 1, :, slot // 2 : slot // 2 + 1] for one in room)
+        k.copy_(inputs.k), v.copy_(inputs.v)
+        assert torch.equal(attention(inputs.q, k, v), first)
