@@ -31,8 +31,8 @@ from tests.peers.run import attention
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SHORT, LONG = 768, 1280  # keys
 ROWS = (
-    "MUFU", "f32x2", "FMA", "MUFU and FMA cycles", "the busier of the two", "ALU", "integer multiplies", "conversions", "barrier operations",
-    "warp instructions", "MMA cycles", "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA", "global bytes by threads",
+    "MUFU", "f32x2", "FMA", "MUFU and FMA cycles", "the busier of the two", "ALU", "integer multiplies", "conversions",
+    "barrier operations", "warp instructions", "MMA cycles", "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA", "global bytes by threads",
 )  # fmt: skip
 EXTRA = {"dense": "", "causal": "mask = causal\n", "softcap": "score = softcap(score, 15.0)\n"}
 # Of flash-attn-4 4.0.0b36 by a counter that shares no code with this one (an emulator of its own), for 256 x 128, PTX too.
@@ -154,8 +154,8 @@ has 16 special functions and 128 FMA a cycle, which work at the same time: the b
 CTA; those by threads count every lane, also where all read one word.
 
 What is above theirs is so for a reason. An emulated exponential takes seven packed operations for two elements and three of the
-ALU for one, and we emulate more of them than they do, so that special functions are fewer: f32x2 and ALU pay for MUFU, and the sum
-of MUFU and FMA cycles hardly moves, since an exponential costs 1/16 of a cycle on either unit. (With softcap, tanh and the
+ALU for one, and we emulate more of them than they do, so that special functions are fewer: f32x2 and ALU pay for MUFU, and the
+sum of MUFU and FMA cycles hardly moves, since an exponential costs 1/16 of a cycle on either unit. (With softcap, tanh and the
 exponential take 2,048 cycles of one unit or another however they are shared out: the busier one has 1.5 times less to do than
 theirs, the sum 8 % less.) SMEM bytes by threads are maximum and sum of each row and words that hold addresses, which all lanes
 read. Their pairs of CTAs load half a tile of keys each. At D 64 P lies apart from S, and hands over more.
