@@ -32,7 +32,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SHORT, LONG = 768, 1280  # keys
 ROWS = (
     "MUFU", "f32x2", "FMA", "MUFU and FMA cycles", "the busier of the two", "ALU", "integer multiplies", "conversions",
-    "barrier operations", "warp instructions", "MMA cycles", "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA", "global bytes by threads",
+    "barrier operations", "warp instructions", "MMA cycles", "TMEM bytes", "SMEM bytes by threads", "SMEM bytes by TMA",
+    "global bytes by threads",
 )  # fmt: skip
 EXTRA = {"dense": "", "causal": "mask = causal\n", "softcap": "score = softcap(score, 15.0)\n"}
 # Of flash-attn-4 4.0.0b36 by a counter that shares no code with this one (an emulator of its own), for 256 x 128, PTX too.
