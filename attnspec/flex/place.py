@@ -4,7 +4,7 @@ import ast
 import linecache
 import sys
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
@@ -89,8 +89,11 @@ def here() -> Place:
 
 
 def place_of(function: Any) -> Place:
-    """Where a function is defined."""
-    code = getattr(function, "__code__", None)
+    """Where a function is defined; of a module or another callable object, what it does when called."""
+    while isinstance(function, partial):
+        function = function.func
+    called = getattr(type(function), "forward", None) or type(function).__call__
+    code = getattr(function, "__code__", None) or getattr(called, "__code__", None)
     if not isinstance(code, CodeType):
         return Place(Span(Source(getattr(function, "__name__", type(function).__name__), ""), 0, 0))
     source = _source(code.co_filename, code.co_firstlineno)

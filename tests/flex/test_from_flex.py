@@ -170,6 +170,8 @@ def test_a_function_of_a_module_names_its_attributes() -> None:
     module = Bias()
     found = attnspec.from_flex(module, head_dim=64)
     assert "learned table: f32[4]" in found.text
+    line = Bias.forward.__code__.co_firstlineno
+    assert found.text.startswith(f"# Traced from Bias (test_from_flex.py:{line})")
     assert found.tensors["table"] is module.table
 
 
