@@ -158,8 +158,10 @@ class Reports:
         for at in range(load + 1 if block.first <= load < block.last else block.first, block.last):
             if instructions[at].opcode.startswith("tcgen05.wait::ld"):
                 return None
-            if not instructions[at].opcode.startswith("mov.") and loaded & registers_of(instructions[at].text):
+            named = registers_of(instructions[at].text)
+            if loaded & named and not instructions[at].opcode.startswith("mov."):
                 return at
+            loaded |= named if loaded & named else set()
         return None
 
     def unread(self, warp: Any, task: Any) -> None:
