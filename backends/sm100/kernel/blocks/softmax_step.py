@@ -91,10 +91,17 @@ def _finish(mods: Mods, s: Row, element: Element, is_partial: bool) -> None:
 
 
 def _score(mods: Mods, s: Row, places: range, element: Element) -> None:
-    """Scale and score, in place, elements of some places of the row."""
-    scale = f32.twice(mods.scale(element.at))  # pyright: ignore[reportOptionalCall] asked only where there is one
-    for index in places[::2]:
-        s[index], s[index + 1] = f32.apart(f32.multiply(f32.pair(s[index], s[index + 1]), scale))
+    """Scale and score, in place, elements of some places of the row.
+
+    Packed products hold a register more, which only a row without a maximum has to spare.
+    """
+    scale = mods.scale(element.at)  # pyright: ignore[reportOptionalCall] asked only where there is one
+    if mods.midpoint is None:
+        for index in places:
+            s[index] = f32.times(s[index], Float32(scale))
+    else:
+        for index in places[::2]:
+            s[index], s[index + 1] = f32.apart(f32.multiply(f32.pair(s[index], s[index + 1]), f32.twice(scale)))
     if mods.score is None:
         return
     part, keys = element.renewed(), f32.places(element.first_key + places.start, len(places))
