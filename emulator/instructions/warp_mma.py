@@ -11,12 +11,13 @@ import numpy as np
 from attnspec.emulator.errors import KernelFault
 from attnspec.emulator.instructions.rule import LANES, Act, Rows, Rule, items_of, only, unsupported
 from attnspec.emulator.machine.matrix import widen
-from attnspec.emulator.numerics.faithful import Form, whole
+from attnspec.emulator.numerics.faithful import CANONICAL_NAN, Form, whole
 from attnspec.emulator.ptx.operands import Instruction
 
 # Values of A and B in 32 bits; the depths that PTX has.
 FLOATS = {"f16": (2, (8, 16)), "bf16": (2, (8, 16)), "tf32": (1, (4, 8)), "e4m3": (4, (16, 32)), "e5m2": (4, (16, 32))}
 WHOLE = {"s8": (4, (16, 32)), "u8": (4, (16, 32))}
+NARROW = ("e4m3", "e5m2")
 ROWS, COLUMNS = 16, 8
 
 
@@ -78,11 +79,15 @@ def product(warp: Any, mask: Any, a: Any, b: Any, c: Any, form: Form, k: int, sa
 
 
 def summed(multiply: Any, left: Any, right: Any, held: Any, form: Form) -> Any:
-    """The tensor core takes 16 values of K at a time (tf32: 8)."""
-    depth = 8 if form.a == "tf32" else 16
-    for start in range(0, left.shape[1], depth):
-        held = multiply(left[:, start : start + depth], right[:, start : start + depth], held, form)
-    return held
+    """The tensor core takes all values of K at once. Of fp8 an H200 makes two products of f16, of the first two and of the last two
+    values in each 32 bits, and then adds C to their sum."""
+    if form.a not in NARROW:
+        return multiply(left, right, held, form)
+    total, plain = None, Form("f16", "f16", form.result)
+    for half in (np.arange(left.shape[1]) % 4 < 2, np.arange(left.shape[1]) % 4 >= 2):
+        total = multiply(left[:, half], right[:, half], total, plain)
+    result = (total.astype(np.float64) + held).astype(np.float32)
+    return np.where(np.isnan(result), CANONICAL_NAN, result)
 
 
 def unpacked(words: Any, kind: str) -> Any:

@@ -88,7 +88,7 @@ def run(probe: Probe, seed: int | None) -> dict[str, np.ndarray]:
 
 
 REFUSED = {"tile_packed_16777216_to0_at_8_16777216_7"}  # by an H200: an illegal address
-GROUPS = ("products", "tiles", "matrices", "warps", "clusters", "memory")
+GROUPS = ("products", "warp_products", "tiles", "matrices", "warps", "clusters", "memory")
 CASES = [pytest.param(group, probe, id=probe.name) for group in GROUPS for probe in answered(group)]
 
 
