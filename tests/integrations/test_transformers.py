@@ -11,7 +11,11 @@ from tests.integrations.models import CONFIGS, model_of, tokens
 # size, and a few layers of large random weights carry that on. A mask that is wrong by one key changes logits by 10%.
 TOLERANCE = 0.01
 
-register("attnspec", dtype=torch.float16)
+
+@pytest.fixture(autouse=True)
+def ours() -> None:
+    """Names are the process's: a program of the page may have given this one another meaning."""
+    register("attnspec", dtype=torch.float16)
 
 
 def check_near(found: torch.Tensor, wanted: torch.Tensor) -> None:
