@@ -79,8 +79,8 @@ def product(warp: Any, mask: Any, a: Any, b: Any, c: Any, form: Form, k: int, sa
 
 
 def summed(multiply: Any, left: Any, right: Any, held: Any, form: Form) -> Any:
-    """The tensor core takes all values of K at once. Of fp8 an H200 makes two products of f16, of the first two and of the last two
-    values in each 32 bits, and then adds C to their sum."""
+    """The tensor core takes all values of K at once. Of fp8 an H200 makes two products of f16, of the first two values in each
+    32 bits and of the last two, and then adds C to their sum."""
     if form.a not in NARROW:
         return multiply(left, right, held, form)
     total, plain = None, Form("f16", "f16", form.result)
