@@ -67,7 +67,7 @@ def points(variant: str, length: int, ranks: int, machine: Machine) -> list[Poin
     """One a layout and strategy."""
     sight, widths, found = sight_of(variant, length), Widths(HEADS, KV_HEADS, HEAD_DIM, HEAD_DIM), []
     layouts = [contiguous(length, ranks), zigzag(length, ranks)]
-    layouts += [balanced(sight, length, ranks, runs) for runs in (4, 16)] if sight.tensors else []
+    layouts += [balanced(sight, length, ranks, 4)] if sight.tensors else []
     for layout in layouts:
         load = load_of_layouts(sight, widths, layout, layout)
         for strategy, model in STRATEGIES.items():
