@@ -47,7 +47,8 @@ class Attention(torch.nn.Module):
         **constants: int | float,
     ) -> None:
         super().__init__()
-        self._attention = build(spec, target=target, on=on, **constants)
+        options: dict[str, Any] = constants
+        self._attention = build(spec, target=target, on=on, **options)
         self._initial = dict(initial or {})
         if heads is not None and kv_heads is None:
             kv_heads = heads // (self._attention.spec.group or 1)
