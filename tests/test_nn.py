@@ -38,9 +38,7 @@ def test_parameters_are_the_learned_tensors_whose_sizes_are_known(name, sizes, e
 
 
 def test_a_shape_with_heads_needs_them():
-    with pytest.raises(
-        attnspec.ArgumentError, match=r"heads: missing: `learned bias: f32\[heads, 32\]` needs the"
-    ):
+    with pytest.raises(attnspec.ArgumentError, match=r"heads: missing: `learned bias: f32\[heads, 32\]` needs the"):
         Attention(variants.path("t5_bias"))
 
 

@@ -1,8 +1,8 @@
 """The backward graph of a chip whose tensor core leaves its results in registers of the warps that started it (Hopper, wgmma).
 
-A key tile belongs to two warpgroups of 64 keys each, with dK and dV of their own in registers; query tiles stream past. Scores are
-made transposed, so that P^T and dS^T are operands from registers as they stand (FA3, backward). dS also goes to shared memory,
-where each warpgroup reads that of both for its share of dQ: half of the queries, or half of the columns.
+A key tile belongs to two warpgroups of 64 keys each, with dK and dV of their own in registers; query tiles stream past. Scores
+are made transposed, so that P^T and dS^T are operands from registers as they stand (FA3, backward). dS also goes to shared
+memory, where each warpgroup reads that of both for its share of dQ: half of the queries, or half of the columns.
 """
 
 from dataclasses import dataclass
