@@ -96,18 +96,17 @@ def _score(mods: Mods, s: Row, places: range, element: Element) -> None:
     Packed products hold a register more, which only a row without a maximum has to spare.
     """
     scale = mods.scale(element.at)  # pyright: ignore[reportOptionalCall] asked only where there is one
-    if mods.midpoint is None:
-        for index in places:
-            s[index] = f32.times(s[index], Float32(scale))
-    else:
+    if mods.midpoint is not None:
         for index in places[::2]:
             s[index], s[index + 1] = f32.apart(f32.multiply(f32.pair(s[index], s[index + 1]), f32.twice(scale)))
-    if mods.score is None:
-        return
-    part, keys = element.renewed(), f32.places(element.first_key + places.start, len(places))
-    for index, key in zip(places, keys, strict=True):
-        near = () if part.staged is None else (part.staged.at(index),)
-        s[index] = mods.score(s[index], part.q, key, part.at, part.row, *near)
+    part = element if mods.score is None else element.renewed()
+    keys = [] if mods.score is None else f32.places(element.first_key, places.stop)
+    for index in places:
+        if mods.midpoint is None:
+            s[index] = f32.times(s[index], Float32(scale))
+        if mods.score is not None:
+            near = () if part.staged is None else (part.staged.at(index),)
+            s[index] = mods.score(s[index], part.q, keys[index], part.at, part.row, *near)
 
 
 def is_fused(mods: Mods, is_partial: bool) -> bool:
