@@ -109,5 +109,5 @@ def _write_mods(source: Source, analysed: Analysed, flags: Mapping[str, bool]) -
                 for number, found in enumerate(analysed.derivative.sink, 1):
                     source.line(f"SinkRead({attributes[found.tensor]!r}, sink_partial_{number}, sink_indices_{number}),")
             source.line("),")
-        source.line(" ".join(f"{name}={flag}," for name, flag in ({"merges": merges(analysed)} | flags).items()))
+        source.line(" ".join(f"{name}={flag}," for name, flag in {"merges": merges(analysed), **flags}.items()))
     source.line(")")
