@@ -100,9 +100,9 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
     if packs:
         atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
     with source.block(f"def forward_kernel({atoms}, {results}{tensors}, {numbers}):"):
-        # With staged values beside a row of scores, the addresses of barriers for every lane spill.
-        is_staged = any(item.buffer == "staged" for item in schedule.placements)
-        allocator = write_opening(source, schedule, "" if is_staged else ", lanes=32")
+        # Beside a row of scores that the file rewrites before its maximum, what every lane's signal needs spills.
+        is_full = any(operation.kind == "score" for operation in schedule.dataflow.operations)
+        allocator = write_opening(source, schedule, "" if is_full else ", lanes=32")
         _write_bundles(source, schedule, spec, packs)
         write_dispatch(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
