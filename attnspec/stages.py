@@ -153,12 +153,17 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     learned = attention.learned_flags
     if target == "reference":
         return Kernel(ReferenceProgram(emit_reference(attention.analysed), learned))
+    from attnspec.lowering.schedule.refusal import Unsupported
+
     analysed = attention.analysed
 
     def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
         ctas = attention.ctas if attention.splits == 1 else 1  # a pair of CTAs visits all keys of its rows
         drawn = draw(analysed, direction, target, ctas, deterministic=deterministic)
-        return place(drawn, analysed, target)
+        try:
+            return place(drawn, analysed, target)
+        except Unsupported as error:
+            raise TargetError(str(error)) from None
 
     schedule = scheduled("forward")
     emitted, width_v = emit(analysed, schedule), attention.spec.head_dim_v

@@ -65,6 +65,6 @@ class EmulatedProgram(EmulatedBinary):
         return Forward(out, lse, ()), checked(report)
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
-        """Gradients of a call on CPU tensors. `Unsupported` names the statement that the target's backward cannot run."""
+        """Gradients of a call on CPU tensors. `TargetError` names the statement that the target's backward cannot run."""
         made = self.made_deterministic if call.deterministic else self.made_backward
         return made.run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]

@@ -110,7 +110,7 @@ class LaunchedProgram:
         return bool(self.emitted.manifest["work"])
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
-        """Gradients. `Unsupported` names the statement that the target's backward cannot run."""
+        """Gradients. `TargetError` names the statement that the target's backward cannot run."""
         emitted, function = self.deterministic_function if call.deterministic else self.backward_function
         call = detached(call)
         results = Forward(results.out.detach(), results.lse.detach(), ())

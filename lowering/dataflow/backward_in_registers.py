@@ -44,7 +44,7 @@ def register_shape(spec: Spec) -> RegisterShape:
     return RegisterShape(FEW_QUERIES, width, width_v, SWIZZLE_ELEMENTS, False)
 
 
-def draw_backward_in_registers(analysed: Analysed) -> Dataflow:
+def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) -> Dataflow:
     """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
     return Dataflow(
         direction="backward",
@@ -54,6 +54,7 @@ def draw_backward_in_registers(analysed: Analysed) -> Dataflow:
         operations=_operations(analysed),
         buffers=_buffers(analysed),
         values=_values(analysed),
+        deterministic=deterministic,
     )
 
 

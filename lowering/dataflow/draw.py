@@ -28,7 +28,7 @@ def draw(
     deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.
     """
     if direction == "backward":
-        return draw_backward_in_registers(analysed) if in_registers else draw_backward(analysed, deterministic)
+        return (draw_backward_in_registers if in_registers else draw_backward)(analysed, deterministic)
     if in_registers:
         return draw_forward_in_registers(analysed)
     return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

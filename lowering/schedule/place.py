@@ -34,7 +34,7 @@ def place(
     """
     refuse_unsupported(analysed, limits)
     if dataflow.direction == "backward":
-        refuse_backward(analysed, limits)
+        refuse_backward(analysed, limits, dataflow.deterministic)
     if dataflow.ctas > 1:
         refuse_pair(analysed, limits)
     question = ask(dataflow, analysed, limits)

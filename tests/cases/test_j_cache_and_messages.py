@@ -56,9 +56,12 @@ def test_j4_lengths_of_any_integer_type_compile_once(monkeypatch):
 
 def test_j5_a_target_that_cannot_run_is_an_error_and_never_a_fallback():
     q = torch.zeros(1, 1, 1, 16, dtype=torch.bfloat16)
-    for choice in ({"target": "sm100"}, {"target": "sm90"}, {"target": "sm90", "on": "emulator"}):
+    for target in ("sm100", "sm90"):
         with pytest.raises(attnspec.TargetError):
-            attnspec.build(PARTS, **choice)(q, q, q)
+            attnspec.build(PARTS, target=target)(q, q, q)
+    wide = torch.zeros(1, 1, 1, 256, dtype=torch.bfloat16)
+    with pytest.raises(attnspec.TargetError, match="head_dim 256"):
+        attnspec.build("attention wide\nhead_dim 256\n", on="emulator", ctas=2)(wide, wide, wide)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_an_unknown_command_is_told_of_the_nearest_one(attnc: Attnc) -> None:
         2,
         "error[usage]: there is no command `explian`; did you mean `explain`?",
     )
-    assert "the commands are: check, compile, run" in attnc("bench").err
+    assert "the commands are: check, compile, run" in attnc("serve").err
 
 
 @pytest.mark.parametrize(

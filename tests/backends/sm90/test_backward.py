@@ -69,3 +69,17 @@ def test_wide_heads_are_refused_by_their_statement() -> None:
     analysed = stages.analyse(stages.read("attention wide\nhead_dim 192, 128\n"))
     with pytest.raises(Unsupported, match="head_dim 192, 128"):
         stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
+
+
+def test_an_order_that_is_not_kept_is_not_promised() -> None:
+    attention = attnspec.build("attention causal\nhead_dim 64\nmask = causal\n", target="sm90", on="emulator")
+    q, k, v = (torch.randn(1, 8, 1, 64).bfloat16().requires_grad_() for _ in range(3))
+    with pytest.raises(attnspec.TargetError, match="deterministic=True"):
+        attention(q, k, v, deterministic=True).float().sum().backward()
+
+
+def test_a_call_whose_backward_is_refused_says_which_statement_asks_for_it() -> None:
+    attention = attnspec.build("attention wide\nhead_dim 256\n", target="sm90", on="emulator")
+    q, k, v = (torch.randn(1, 8, 1, 256).bfloat16().requires_grad_() for _ in range(3))
+    with pytest.raises(attnspec.TargetError, match="head_dim 256"):
+        attention(q, k, v).float().sum().backward()
