@@ -132,8 +132,8 @@ class Printer:
             first, second = expr.arguments
             left, right = self._pair(first, second, expr.kind, (CHOICE, CHOICE))
             return f"{expr.function}({left}, {right})"
-        as_float = expr.function != "abs"
-        return f"{expr.function}({', '.join(self.show(at, CHOICE, as_float) for at in expr.arguments)})"
+        (only,) = expr.arguments
+        return f"{expr.function}({self.show(only, CHOICE, expr.function != 'abs')})"
 
 
 def show_expr(expr: Expr) -> str:

@@ -28,15 +28,18 @@ def tensor_instructions(schedule: Schedule) -> int:
     return sum(2 * steps[schedule.dataflow.operation(step.operation).kind] for step in program)
 
 
-def loads(schedule: Schedule) -> int:
-    """cp.async.bulk.tensor from global to shared memory: query tiles stand once, key and value tiles twice."""
+def loads(schedule: Schedule, packs: bool) -> int:
+    """cp.async.bulk.tensor from global to shared memory: query tiles stand once, key and value tiles twice.
+
+    packs: heads of a group may share a work tile, whose queries come in smaller boxes: once more.
+    """
     width, width_v = padded(schedule.head_dim, BOX), padded(schedule.head_dim_v, BOX)
-    return schedule.dataflow.query_tiles * width + 2 * (width + width_v)
+    return (2 if packs else 1) * schedule.dataflow.query_tiles * width + 2 * (width + width_v)
 
 
-def stores(schedule: Schedule) -> int:
-    """cp.async.bulk.tensor from shared to global memory."""
-    return schedule.dataflow.query_tiles * padded(schedule.head_dim_v, BOX)
+def stores(schedule: Schedule, packs: bool) -> int:
+    """cp.async.bulk.tensor from shared to global memory; packs: see `loads`."""
+    return (2 if packs else 1) * schedule.dataflow.query_tiles * padded(schedule.head_dim_v, BOX)
 
 
 def barriers(schedule: Schedule) -> int:

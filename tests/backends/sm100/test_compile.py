@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from attnspec.lowering.analysis.packing import packing
 
 from tests.backends.sm100 import census
 from tests.backends.sm100.build import compiled, scheduled, with_head_dim
@@ -22,7 +23,8 @@ SPILL = re.compile(r"\b(?:LDL|STL)\b")
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variant_compiles_without_spills_to_what_its_schedule_says(variant: str) -> None:
-    _, schedule = scheduled(str(path_of(variant)))
+    analysed, schedule = scheduled(str(path_of(variant)))
+    packs = packing(analysed).is_allowed
     binary = compiled(str(path_of(variant)), sass=True)
     found = binary.census()
     assert binary.cubin.startswith(b"\x7fELF")
@@ -32,8 +34,8 @@ def test_variant_compiles_without_spills_to_what_its_schedule_says(variant: str)
     assert found["tcgen05.mma.cta_group::1.kind::f16"] == census.tensor_instructions(schedule)
     assert found["mbarrier.init.shared.b64"] == census.barriers(schedule)
     assert total(found, "tcgen05.commit") == census.commits(schedule)
-    assert total(found, "cp.async.bulk.tensor.4d.shared::cta.global") == census.loads(schedule)
-    assert total(found, "cp.async.bulk.tensor.4d.global.shared::cta") == census.stores(schedule)
+    assert total(found, "cp.async.bulk.tensor.4d.shared::cta.global") == census.loads(schedule, packs)
+    assert total(found, "cp.async.bulk.tensor.4d.global.shared::cta") == census.stores(schedule, packs)
     if variant in PLAIN_EXPONENTIALS:
         assert total(found, "ex2.approx") == census.exponentials(schedule)
         assert found["tcgen05.ld.sync.aligned.32x32b.x32.b32"] == census.score_loads(schedule)
