@@ -17,7 +17,11 @@ HEAD = "attention x\nhead_dim 64\n"
 def keywords(function: object) -> set[str]:
     """Arguments of a function that a caller may name, or that stand before the names."""
     found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
-    return {item.name for item in found if item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL) and item.name not in ("self", "spec")}
+    return {
+        item.name
+        for item in found
+        if item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL) and item.name not in ("self", "spec")
+    }
 
 
 def test_the_words_are_those_of_the_call_and_of_build() -> None:
