@@ -112,6 +112,8 @@ class Attention:
         self.on = on
         self.splits = splits
         self.ctas: Literal[1, 2] | None = ctas
+        # From which another process builds the same. Made now: torch.compile does not see into a cached property.
+        self.handle = f"{json.dumps({'target': target, 'on': on, 'splits': splits, 'ctas': ctas})}\n{show(spec)}"
         self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:
@@ -122,12 +124,6 @@ class Attention:
     def __reduce__(self) -> "tuple[type[Attention], tuple[Any, ...]]":
         """Copied and pickled as what it was made of: a module that holds one can be copied, and kernels are found again."""
         return Attention, (self.spec, self.target, self.on, self.splits, self.ctas)
-
-    @cached_property
-    def handle(self) -> str:
-        """The options and the whole spec as text, from which another process builds the same."""
-        options = {"target": self.target, "on": self.on, "splits": self.splits, "ctas": self.ctas}
-        return f"{json.dumps(options)}\n{show(self.spec)}"
 
     @cached_property
     def analysed(self) -> "Analysed":
