@@ -11,7 +11,7 @@ from attnspec.language.spec import Spec
 class Sequences:
     """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
 
-    view: of a tensor, for TMA. module: of the kernel library.
+    view: of a tensor, for TMA. module: of the kernel library. rows: of a sequence, on average.
     """
 
     module: str
@@ -21,6 +21,7 @@ class Sequences:
     lengths: str
     facts: str
     view: str
+    rows: str
 
 
 DENSE = Sequences(
@@ -34,6 +35,7 @@ DENSE = Sequences(
     lengths="len_q, len_kv",
     facts="q_first, kv_first",
     view="{}",
+    rows="q.shape[1]",
 )
 PACKED = Sequences(
     module="packed",
@@ -46,6 +48,7 @@ PACKED = Sequences(
     lengths="q.shape[1], k.shape[1]",
     facts="starts_q, starts_kv",
     view="packed.view({})",
+    rows="q.shape[1] // cutlass.max(starts_q.shape[0] - 1, 1)",
 )
 
 

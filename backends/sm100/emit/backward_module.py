@@ -2,12 +2,15 @@
 
 from attnspec.backends.cute.emit.backward_functions import write_backward_functions
 from attnspec.backends.cute.emit.backward_kernel import Frame, is_exact, write_backward_kernels
+from attnspec.backends.cute.emit.dispatch import IDLE
 from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.cute.emit.pipes import write_pipes
+from attnspec.backends.cute.emit.sequences import sequences_of
 from attnspec.backends.emitted import Module
 from attnspec.backends.sm100.emit.backward_plan import write_backward_plan
-from attnspec.backends.sm100.emit.kernel import IDLE, role_function, sequences_of, write_dispatch, write_opening
-from attnspec.backends.sm100.emit.module import KERNEL, SHARED, write_block_imports, write_compiler_imports
+from attnspec.backends.sm100.emit.kernel import role_function, write_opening, write_roles
+from attnspec.backends.sm100.emit.module import KERNEL
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
@@ -29,7 +32,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_dispatch, _closing, True))
+    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_roles, _closing, True))
     return Module("backward", str(source), source.spans)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from attnspec.backends.cute.emit.pipes import barrier_count
-from attnspec.backends.sm100.emit.plan import BARRIER_BYTES, ELEMENTS, PROGRAMS
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS
+from attnspec.backends.sm100.emit.plan import PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import LANES, PLANES

@@ -1,81 +1,24 @@
 """The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from attnspec.backends.cute.emit.dialect import attribute_names
+from attnspec.backends.cute.emit.dispatch import IDLE, write_dispatch
+from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Role, Schedule
 
 from attnspec.language.spec import Spec
 
-
-@dataclass(frozen=True)
-class Sequences:
-    """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
-
-    view: of a tensor, for TMA. module: of the kernel library. rows: of a sequence, on average.
-    """
-
-    module: str
-    parameters: str
-    about: tuple[str, ...]
-    batch: str
-    lengths: str
-    facts: str
-    view: str
-    rows: str
-
-
-DENSE = Sequences(
-    module="dense",
-    parameters="q_first: Int32, kv_first: Int32, len_q: Int32, len_kv: Int32",
-    about=(
-        "q, out: (batch, rows, heads, width); k, v: (batch, keys, kv_heads, width); lse: (batch, heads, rows), f32.",
-        "q_first, kv_first: global positions of the first row and key; len_q, len_kv: whole lengths.",
-    ),
-    batch="q.shape[0]",
-    lengths="len_q, len_kv",
-    facts="q_first, kv_first",
-    view="{}",
-    rows="q.shape[1]",
-)
-PACKED = Sequences(
-    module="packed",
-    parameters="starts_q: cute.Tensor, starts_kv: cute.Tensor",
-    about=(
-        "q, out: (1, total rows, heads, width); k, v: (1, total keys, kv_heads, width); lse: (1, heads, total rows), f32.",
-        "starts_q, starts_kv: batch + 1 starts of sequences, i32.",
-    ),
-    batch="starts_q.shape[0] - 1",
-    lengths="q.shape[1], k.shape[1]",
-    facts="starts_q, starts_kv",
-    view="packed.view({})",
-    rows="q.shape[1] // cutlass.max(starts_q.shape[0] - 1, 1)",
-)
 # Boxes of keys and values where a pair of CTAs shares them: how many bytes they lie apart, rows, and how they are found.
 PAIR_BOXES = {
     "k": ("key_box_bytes", ", PLAN.key_rows"),
     "v": ("kv_stride", ", PLAN.tile_kv, any_column=True, step=PLAN.kv_stride"),
 }
-WARPGROUP = 4  # warps that share one setmaxnreg
 STAND_BY = "stand_by"
-IDLE = "idle"
-
-
-def sequences_of(spec: Spec) -> Sequences:
-    """How a variant's calls give their sequences."""
-    return PACKED if spec.is_varlen else DENSE
 
 
 def write_kernel(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
     """`forward_kernel` and `forward`. packs: whether the heads of a group may share work tiles."""
     _write_device(source, schedule, spec, packs)
     _write_host(source, schedule, spec, packs)
-
-
-def tensor_names(spec: Spec) -> list[str]:
-    return list(attribute_names(spec).values())
 
 
 def write_opening(source: Source, schedule: Schedule, lanes: str = "") -> int:
@@ -104,7 +47,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
         is_full = any(operation.kind == "score" for operation in schedule.dataflow.operations)
         allocator = write_opening(source, schedule, "" if is_full else ", lanes=32")
         _write_bundles(source, schedule, spec, packs)
-        write_dispatch(source, schedule)
+        write_roles(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
@@ -136,18 +79,12 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
     source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){cut}{rank})")
 
 
-def write_dispatch(source: Source, schedule: Schedule) -> None:
-    """An `if` for each warpgroup, its registers, and inside a line for each role."""
-    groups = _warpgroups(schedule.roles)
-    average = 65536 // schedule.threads
-    for index, (last, roles) in enumerate(groups):
-        word = "if" if index == 0 else "elif"
-        header = f"{word} warp < {last}:" if index < len(groups) - 1 else "else:"
-        with source.block(header):
-            registers = roles[0].registers
-            change = "increase" if registers > average else "decrease"
-            source.line(f"cute.arch.setmaxregister_{change}({registers})")
-            _write_roles(source, roles, schedule)
+def write_roles(source: Source, schedule: Schedule) -> None:
+    """The dispatch; in a pair of CTAs warps without a role stand by."""
+    otherwise = STAND_BY if schedule.dataflow.ctas > 1 else None
+    write_dispatch(
+        source, schedule, lambda role: role_function(role, schedule), lambda role: _condition(role, schedule), otherwise
+    )
 
 
 def role_function(role: Role, schedule: Schedule) -> str:
@@ -164,41 +101,10 @@ def role_functions(schedule: Schedule) -> list[str]:
     return sorted(found - {IDLE})
 
 
-def _write_roles(source: Source, roles: Sequence[Role], schedule: Schedule) -> None:
-    functions = list(dict.fromkeys(role_function(role, schedule) for role in roles if role.kind != IDLE))
-    if len(functions) == 1:
-        source.line(_call(functions[0]))
-        return
-    for index, role in enumerate(role for role in roles if role.kind != IDLE):
-        with source.block(f"{'if' if index == 0 else 'elif'} {_condition(role, schedule)}:"):
-            source.line(_call(role_function(role, schedule)))
-    if schedule.dataflow.ctas > 1:
-        with source.block("else:"):
-            source.line(_call(STAND_BY))
-
-
 def _condition(role: Role, schedule: Schedule) -> str:
     """Which warp runs a role: what is joint, only that of the CTA that leads."""
     is_joint = any(schedule.dataflow.operation(step.operation).joint for step in role.program)
     return f"(warp == {role.warps[0]}) & (pair.rank() == pair.LEADER)" if is_joint else f"warp == {role.warps[0]}"
-
-
-def _call(function: str) -> str:
-    return f"{function}(PLAN, tiles, pipes, work, MODS)"
-
-
-def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
-    """(first warp after the group, its roles): roles of one kind together, and the roles that share a warpgroup."""
-    groups: list[tuple[int, list[Role]]] = []
-    for role in sorted(roles, key=lambda role: role.warps[0]):
-        end = role.warps[-1] + 1
-        last = groups[-1] if groups else None
-        shares = last is not None and (last[1][-1].kind == role.kind or role.warps[0] % WARPGROUP)
-        if last is not None and shares:
-            groups[-1] = (end, [*last[1], role])
-        else:
-            groups.append((end, [role]))
-    return groups
 
 
 def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:

@@ -1,18 +1,18 @@
 """The emitted module: everything of one forward kernel that is the variant's own, over the kernel library."""
 
-from attnspec.backends.cute.emit.dialect import LIBRARY
 from attnspec.backends.cute.emit.functions import write_functions
 from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.cute.emit.pipes import write_pipes
+from attnspec.backends.cute.emit.sequences import sequences_of
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm100.emit.kernel import role_functions, sequences_of, write_kernel
+from attnspec.backends.sm100.emit.kernel import role_functions, write_kernel
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.packing import packing
 from attnspec.lowering.schedule.schedule import Schedule
 
-SHARED = "attnspec.backends.cute.kernel"
 KERNEL = "attnspec.backends.sm100.kernel"
 
 
@@ -31,23 +31,6 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_functions(source, analysed)
     write_kernel(source, schedule, analysed.spec, packs)
     return Module("forward", str(source), source.spans)
-
-
-def write_compiler_imports(source: Source, kind: str) -> None:
-    """The DSL, and how the sequences of a call lie."""
-    source.line("from types import SimpleNamespace")
-    source.blank()
-    source.line("import cuda.bindings.driver as cuda")
-    source.line("import cutlass")
-    source.line("import cutlass.cute as cute")
-    source.line(f"from {SHARED} import {', '.join(sorted(('host', kind)))}")
-
-
-def write_block_imports(source: Source, functions: str) -> None:
-    """What the variant's functions call, and what every kernel does."""
-    used = [name for name in LIBRARY if f"{name}(" in functions]
-    if used:
-        source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
 
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str, packs: bool) -> None:

@@ -3,11 +3,10 @@
 from itertools import groupby
 
 from attnspec.backends.cute.emit.pipes import barrier_count
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
-from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
+from attnspec.lowering.schedule.schedule import Schedule
 
-ELEMENTS = {"bf16": "cutlass.BFloat16", "fp16": "cutlass.Float16"}
-BARRIER_BYTES = 8  # an mbarrier; the barriers follow the last buffer, and two words for the address starts follow them
 PROGRAMS = ("load", "mma")  # roles whose order of operations is the schedule's to say
 
 
@@ -17,7 +16,7 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         source.line(f"element={ELEMENTS[dtype]},")
         for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
-        write_programs(source, schedule)
+        write_programs(source, schedule, PROGRAMS)
         if schedule.dataflow.ctas > 1:
             source.line(f"ctas={schedule.dataflow.ctas},")
     source.line(")")
@@ -70,19 +69,3 @@ def _staged_facts(schedule: Schedule) -> dict[str, object]:
     """Where values of keys and distances lie, if any are staged; `staged_stride` 0 says that there are none."""
     found = next((item for item in schedule.placements if item.buffer == "staged"), None)
     return {"staged_offset": found.offset if found else 0, "staged_stride": found.size if found else 0}
-
-
-def write_programs(source: Source, schedule: Schedule) -> None:
-    with source.block("programs={"):
-        for role in schedule.roles:
-            if role.kind in PROGRAMS:
-                with source.block(f"{role.kind!r}: ("):
-                    for step in role.program:
-                        source.line(_step(schedule, step))
-                source.line("),")
-    source.line("},")
-
-
-def _step(schedule: Schedule, step: ProgramStep) -> str:
-    operation = schedule.dataflow.operation(step.operation)
-    return f"Step({operation.kind!r}, {operation.query_tile}, {step.stage}),"

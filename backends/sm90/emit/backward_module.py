@@ -2,13 +2,15 @@
 
 from attnspec.backends.cute.emit.backward_functions import write_backward_functions
 from attnspec.backends.cute.emit.backward_kernel import Frame, write_backward_kernels
+from attnspec.backends.cute.emit.dispatch import IDLE, write_dispatch
 from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.cute.emit.sequences import sequences_of
 from attnspec.backends.emitted import Module
 from attnspec.backends.sm90.emit.backward_plan import write_backward_plan
-from attnspec.backends.sm90.emit.kernel import IDLE, write_dispatch, write_opening
-from attnspec.backends.sm90.emit.module import KERNEL, SHARED, write_compiler_imports
+from attnspec.backends.sm90.emit.kernel import write_opening
+from attnspec.backends.sm90.emit.module import KERNEL
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
@@ -37,7 +39,8 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, module: str) -> None:
     """What the module needs, and the roles it uses, no others."""
-    write_compiler_imports(source, functions, module)
+    write_compiler_imports(source, module)
+    write_block_imports(source, functions)
     source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")

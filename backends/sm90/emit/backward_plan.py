@@ -3,7 +3,8 @@
 from itertools import groupby
 
 from attnspec.backends.cute.emit.pipes import barrier_count
-from attnspec.backends.sm90.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.sm90.emit.plan import PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward_in_registers import PLANES, SLOTS, register_shape
@@ -18,7 +19,7 @@ def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) 
         source.line(f"element={ELEMENTS[analysed.spec.dtype]},")
         for _, few in groupby(backward_plan_facts(schedule, analysed).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in few))
-        write_programs(source, schedule)
+        write_programs(source, schedule, PROGRAMS)
     source.line(")")
 
 

@@ -1,15 +1,11 @@
 """The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
 
-from collections.abc import Sequence
-
+from attnspec.backends.cute.emit.dispatch import write_dispatch
 from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
 from attnspec.backends.source import Source
-from attnspec.lowering.schedule.schedule import Role, Schedule
+from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.spec import Spec
-
-WARPGROUP = 4  # warps that share one setmaxnreg
-IDLE = "idle"
 
 
 def write_kernel(source: Source, schedule: Schedule, spec: Spec) -> None:
@@ -58,48 +54,6 @@ def _write_bundles(source: Source, spec: Spec) -> None:
     source.line(f"tensors = SimpleNamespace({names})")
     own = "Sizes(*sizes), cute.arch.block_idx()[0] * run, ctas, tiles_in_all, heads_together, tensors"
     source.line(f"work = Share({own}, {sequences_of(spec).module}.sequences(*facts), run=run)")
-
-
-def write_dispatch(source: Source, schedule: Schedule) -> None:
-    """An `if` for each warpgroup, its registers, and inside a line for each role."""
-    groups = _warpgroups(schedule.roles)
-    average = 65536 // schedule.threads
-    for index, (last, roles) in enumerate(groups):
-        word = "if" if index == 0 else "elif"
-        header = f"{word} warp < {last}:" if index < len(groups) - 1 else "else:"
-        with source.block(header):
-            registers = roles[0].registers
-            change = "increase" if registers > average else "decrease"
-            source.line(f"cute.arch.setmaxregister_{change}({registers})")
-            _write_roles(source, roles)
-
-
-def _write_roles(source: Source, roles: Sequence[Role]) -> None:
-    functions = list(dict.fromkeys(role.kind for role in roles if role.kind != IDLE))
-    if len(functions) == 1:
-        source.line(_call(functions[0]))
-        return
-    for index, role in enumerate(role for role in roles if role.kind != IDLE):
-        with source.block(f"{'if' if index == 0 else 'elif'} warp == {role.warps[0]}:"):
-            source.line(_call(role.kind))
-
-
-def _call(function: str) -> str:
-    return f"{function}(PLAN, tiles, pipes, work, MODS)"
-
-
-def _warpgroups(roles: Sequence[Role]) -> list[tuple[int, list[Role]]]:
-    """(first warp after the group, its roles): roles of one kind together, and the roles that share a warpgroup."""
-    groups: list[tuple[int, list[Role]]] = []
-    for role in sorted(roles, key=lambda role: role.warps[0]):
-        end = role.warps[-1] + 1
-        last = groups[-1] if groups else None
-        shares = last is not None and (last[1][-1].kind == role.kind or role.warps[0] % WARPGROUP)
-        if last is not None and shares:
-            groups[-1] = (end, [*last[1], role])
-        else:
-            groups.append((end, [role]))
-    return groups
 
 
 def _write_host(source: Source, spec: Spec) -> None:

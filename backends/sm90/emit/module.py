@@ -1,18 +1,18 @@
 """The emitted module: everything of one forward kernel that is the variant's own, over the kernel library."""
 
-from attnspec.backends.cute.emit.dialect import LIBRARY
+from attnspec.backends.cute.emit.dispatch import IDLE
 from attnspec.backends.cute.emit.functions import write_functions
 from attnspec.backends.cute.emit.header import write_header
+from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
 from attnspec.backends.cute.emit.pipes import write_pipes
 from attnspec.backends.cute.emit.sequences import sequences_of
 from attnspec.backends.emitted import Module
-from attnspec.backends.sm90.emit.kernel import IDLE, write_kernel
+from attnspec.backends.sm90.emit.kernel import write_kernel
 from attnspec.backends.sm90.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
-SHARED = "attnspec.backends.cute.kernel"
 KERNEL = "attnspec.backends.sm90.kernel"
 
 
@@ -32,22 +32,10 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("forward", str(source), source.spans)
 
 
-def write_compiler_imports(source: Source, functions: str, kind: str) -> None:
-    """The DSL, how the sequences of a call lie, and what the variant's functions call."""
-    source.line("from types import SimpleNamespace")
-    source.blank()
-    source.line("import cuda.bindings.driver as cuda")
-    source.line("import cutlass")
-    source.line("import cutlass.cute as cute")
-    source.line(f"from {SHARED} import {', '.join(sorted(('host', kind)))}")
-    used = [name for name in LIBRARY if f"{name}(" in functions]
-    if used:
-        source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
-
-
 def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str) -> None:
     """What the module needs, and the roles it uses, no others."""
-    write_compiler_imports(source, functions, kind)
+    write_compiler_imports(source, kind)
+    write_block_imports(source, functions)
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")

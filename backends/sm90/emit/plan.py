@@ -3,11 +3,10 @@
 from itertools import groupby
 
 from attnspec.backends.cute.emit.pipes import barrier_count
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
-from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
+from attnspec.lowering.schedule.schedule import Schedule
 
-ELEMENTS = {"bf16": "cutlass.BFloat16", "fp16": "cutlass.Float16"}
-BARRIER_BYTES = 8  # an mbarrier; the barriers follow the last buffer, and a few words follow them
 PROGRAMS = ("load", "attend")  # roles whose order of operations is the schedule's to say
 GROUP_ROWS = 64
 
@@ -18,7 +17,7 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         source.line(f"element={ELEMENTS[dtype]},")
         for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
-        write_programs(source, schedule)
+        write_programs(source, schedule, PROGRAMS)
     source.line(")")
 
 
@@ -59,20 +58,3 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "longest_first": choices.longest_first,
         "l2_bytes": choices.l2_bytes,
     }
-
-
-def write_programs(source: Source, schedule: Schedule) -> None:
-    """The programs of the roles whose order of operations is the schedule's to say."""
-    with source.block("programs={"):
-        for role in schedule.roles:
-            if role.kind in PROGRAMS:
-                with source.block(f"{role.kind!r}: ("):
-                    for step in role.program:
-                        source.line(_step(schedule, step))
-                source.line("),")
-    source.line("},")
-
-
-def _step(schedule: Schedule, step: ProgramStep) -> str:
-    operation = schedule.dataflow.operation(step.operation)
-    return f"Step({operation.kind!r}, {operation.query_tile}, {step.stage}),"
