@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from attnspec.errors import ArgumentError
 from attnspec.operators.batching import loop_over
@@ -33,7 +33,7 @@ NO_PLACE = (None, None, 0, 0, None, None)
 TAGS = tuple(getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name))
 Pair = tuple[Tensor, Tensor]
 
-_library = torch.library.Library("attnspec", "DEF")
+_library = library.Library("attnspec", "DEF")
 _library.define(FORWARD, tags=TAGS)
 _library.define(BACKWARD, tags=TAGS)
 
@@ -122,8 +122,8 @@ def look_backward(
 
 for _name, _run, _look in (("forward", run_forward, look_forward), ("backward", run_backward, look_backward)):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"attnspec::{_name}", _look, lib=_library)
+    library.register_fake(f"attnspec::{_name}", _look, lib=_library)
     _operator = getattr(torch.ops.attnspec, _name).default
-    torch.library.register_vmap(_operator, loop_over(_operator), lib=_library)
-torch.library.register_autograd("attnspec::forward", differentiate, setup_context=keep, lib=_library)
-torch.library.register_autograd("attnspec::backward", refuse_second, lib=_library)
+    library.register_vmap(_operator, loop_over(_operator), lib=_library)
+library.register_autograd("attnspec::forward", differentiate, setup_context=keep, lib=_library)
+library.register_autograd("attnspec::backward", refuse_second, lib=_library)

@@ -9,10 +9,10 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.cute.kernel.blocks.exponential import Emulation, exponential, is_emulated
-from attnspec.backends.cute.kernel.blocks.staging import Staged
 from attnspec.backends.cute.kernel.bundles import Mods
 from attnspec.backends.cute.kernel.work import At, again
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
+from attnspec.backends.sm100.kernel.blocks.staging import Staged
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
 

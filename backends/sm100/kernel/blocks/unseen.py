@@ -1,19 +1,12 @@
-"""NaN and infinity in a value that some rows of a tile do not see: in the rows that see it, and in no others.
+"""NaN and infinity in a value that some rows of a tile do not see (`not_finite`), where O is in tensor memory."""
 
-The tensor core multiplies what a row does not see by a probability of 0, and 0 * NaN is NaN. Looking for such values before the
-product would cost every call; a row of O that is not finite although its sum is a number costs nothing to find. So a CTA notes
-the first work tile with such a row, and when it has done all its tiles it does that one and those after it again, with care: what
-is not finite becomes 0 in shared memory before the product, and is added to the rows that see it after. Rows that do not see it
-get the bits that they would have had without it, since 0 times any number is 0.
-"""
-
-from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.not_finite import PIECE, WORD_BYTES, WORDS, first_value, infinite_halves, poison, sees
 from attnspec.backends.cute.kernel.blocks.pair import least
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
@@ -22,17 +15,7 @@ from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
-PIECE = 8  # columns of a value: 16 bytes
-WORDS = PIECE // 2
 WARP = 32
-WORD_BYTES = 4
-NAN = 0x7FFFFFFF
-INFINITY = 0x7F800000
-
-
-def exponent_bits(plan: Plan) -> int:
-    """Bits of a 16-bit number that are all set where it is NaN or infinite."""
-    return 0x7F80 if plan.is_bf16 else 0x7C00
 
 
 def has_infinite(pairs: list[Any], total: Any) -> Any:
@@ -66,7 +49,7 @@ def clear(plan: Plan, value: Int32):
     address = value + cute.arch.lane_idx() * WORD_BYTES
     for _ in cutlass.range(plan.value_boxes * plan.value_box_bytes // (WARP * WORD_BYTES), unroll=1):
         word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
-        ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
+        ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~infinite_halves(plan, word))
         address += WARP * WORD_BYTES
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.sync_warp()
@@ -78,7 +61,7 @@ def bring(plan: Plan, tiles: Tiles, at: At, first: Int32, column: Int32, address
 
     first: the tile's first key, of those at hand; column: the half's first column.
     """
-    values, lane = _first_value(tiles, at), cute.arch.lane_idx()
+    values, lane = first_value(tiles, at), cute.arch.lane_idx()
     pieces = plan.row_bytes // (PIECE * 2)
     for turn in cutlass.range(plan.tile_kv * pieces // WARP, unroll=1):
         key, piece = (turn * WARP + lane) // pieces, (turn * WARP + lane) % pieces
@@ -87,19 +70,11 @@ def bring(plan: Plan, tiles: Tiles, at: At, first: Int32, column: Int32, address
         w0, w1, w2, w3 = words
         if (first + key < at.sequence.keys) & (start < plan.head_dim_v):
             w0, w1, w2, w3 = _piece(tiles, values, first + key, start)
-        words = [word & ~_infinite_halves(plan, word) for word in (w0, w1, w2, w3)]
+        words = [word & ~infinite_halves(plan, word) for word in (w0, w1, w2, w3)]
         place = address + key * plan.row_bytes + (piece ^ key % pieces) * (PIECE * 2)
         ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words)
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.sync_warp()
-
-
-def _infinite_halves(plan: Plan, word: Uint32) -> Uint32:
-    """All bits of each half of a word that is not finite."""
-    bits, found = exponent_bits(plan), Uint32(0)
-    for half in (bits, bits << 16):
-        found = found | Uint32(cutlass.select_((word & Uint32(half)) == Uint32(half), Uint32(half // bits * 0xFFFF), Uint32(0)))
-    return found
 
 
 @cute.jit
@@ -108,7 +83,7 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
     keys = mods.keys
     run = visit(plan, whole, keys(whole))
     q = cutlass.min(at.q_first + at.place, at.q_last)
-    row, values = mods.row(q, at), _first_value(tiles, at)
+    row, values = mods.row(q, at), first_value(tiles, at)
     for column in cutlass.range(0, plan.head_dim_v, PIECE, unroll=1):
         o = tensor_memory.load(address + column, PIECE)
         tensor_memory.wait_loads()
@@ -121,52 +96,13 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
                 there = Uint32(bad) & keys_below(at.kv_end, first)
                 for key in cutlass.range(WORD, unroll=1):
                     if (there >> Uint32(key)) & Uint32(1) != Uint32(0):  # noqa: SIM102 what a row sees is looked up where it matters
-                        if _sees(mods, q, first + key, at, row):
+                        if sees(mods, q, first + key, at, row):
                             words = _piece(tiles, values, first + key - at.kv_first, column)
-                            more = [_poison(plan, word, half) for word in words for half in range(2)]
+                            more = [poison(plan, word, half) for word in words for half in range(2)]
                             o0, o1, o2, o3 = o0 + more[0], o1 + more[1], o2 + more[2], o3 + more[3]
                             o4, o5, o6, o7 = o4 + more[4], o5 + more[5], o6 + more[6], o7 + more[7]
         tensor_memory.store(address + column, f32.words([o0, o1, o2, o3, o4, o5, o6, o7]))
     tensor_memory.wait_stores()
-
-
-@dataclass(frozen=True)
-class _Unstaged:
-    """Stands for values in shared memory: reads them where they come from, for the elements from `key` on."""
-
-    mods: Mods
-    place: At
-    q: Any
-    key: Any
-
-    def at(self, index: int) -> "_Unstaged":
-        """The values of one element."""
-        return _Unstaged(self.mods, self.place, self.q, self.key + index)
-
-    def value(self, number: int) -> Any:
-        """The `number`-th of them."""
-        stage = self.mods.stages[number]
-        return stage.value(self.key if stage.axis == "key" else self.q - self.key, self.place)
-
-
-def _sees(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
-    """Whether a row sees a key: the mask shows it, and its score, of a product q . k of 0, is more than -inf."""
-    staged, seen = ((_Unstaged(mods, at, q, key),) if mods.stages else ()), Boolean(True)
-    if mods.mask is not None:
-        # The first of the word's 32 keys; what the others would cost is not compiled, since nobody asks for them.
-        seen = (mods.mask(q, key, at, row, *staged) & Uint32(1)) != Uint32(0)
-    if mods.score is not None:
-        seen = seen & (mods.score(Float32(0.0), q, key, at, row, *staged) != -Float32.inf)
-    return seen
-
-
-def _first_value(tiles: Tiles, at: At) -> Int64:
-    """Address of the first key's value, whatever it was made of forgotten."""
-    value, sequence = tiles.value, at.sequence
-    offset: Any = Int64(0)
-    for index, axis in ((sequence.key_axis_given, 0), (sequence.key_given, 1), (at.hkv, 2)):
-        offset = offset + Int64(index) * Int64(value.stride[axis])
-    return ptx("mov.b64 {$w0}, {$r0};", (value.iterator + offset).toint(), returns=[Int64])
 
 
 def _piece(tiles: Tiles, values: Int64, key: Any, column: Any) -> tuple[Uint32, ...]:
@@ -178,15 +114,5 @@ def _piece(tiles: Tiles, values: Int64, key: Any, column: Any) -> tuple[Uint32, 
 def _is_infinite(plan: Plan, words: tuple[Uint32, ...]) -> Boolean:
     found = Uint32(0)
     for word in words:
-        found = found | _infinite_halves(plan, word)
+        found = found | infinite_halves(plan, word)
     return found != Uint32(0)
-
-
-def _poison(plan: Plan, word: Uint32, half: int) -> Float32:
-    """A half of a word as f32 if it is NaN or infinite, else 0."""
-    bits, number = exponent_bits(plan), word >> Uint32(16 * half) & Uint32(0xFFFF)
-    is_finite = (number & Uint32(bits)) != Uint32(bits)
-    is_nan = (number & Uint32(0x7FFF)) != Uint32(bits)
-    signed = Uint32(INFINITY) | (number & Uint32(0x8000)) << Uint32(16)
-    found = cutlass.select_(is_finite, Uint32(0), Uint32(cutlass.select_(is_nan, Uint32(NAN), signed)))
-    return Uint32(found).bitcast(Float32)

@@ -5,11 +5,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks import staging
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, query_tile, visit
-from attnspec.backends.sm100.kernel.blocks import softmax_step, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import softmax_step, staging, tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
 

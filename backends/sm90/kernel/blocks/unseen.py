@@ -1,19 +1,12 @@
-"""NaN and infinity in a value that some rows of a tile do not see: in the rows that see it, and in no others.
-
-The tensor core multiplies what a row does not see by a probability of 0, and 0 * NaN is NaN. Looking for such values before the
-product would cost every call; a row of O that is not finite although its sum is a number costs nothing to find. So a CTA notes
-the first work tile with such a row, and when it has done all its tiles it does that one and those after it again, with care: what
-is not finite becomes 0 in shared memory before the product, and is added to the rows that see it after. Rows that do not see it
-get the bits that they would have had without it, since 0 times any number is 0.
-"""
+"""NaN and infinity in a value that some rows of a tile do not see (`not_finite`), where O is in registers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, asking, keys_below
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
+from attnspec.backends.cute.kernel.blocks.not_finite import PIECE, WORD_BYTES, WORDS, first_value, infinite_halves, poison, sees
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.work import At, key_tile, visit
@@ -24,17 +17,7 @@ from attnspec.backends.sm90.kernel.blocks.rows import row_of
 from attnspec.backends.sm90.kernel.plan import GROUP_THREADS, Plan
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
-PIECE = 8  # columns of a value: 16 bytes
-WORDS = PIECE // 2
-WORD_BYTES = 4
-NAN = 0x7FFFFFFF
-INFINITY = 0x7F800000
 CLEARED_BARRIER = 9  # after those of the warpgroups' turns and of their staged values
-
-
-def exponent_bits(plan: Plan) -> int:
-    """Bits of a 16-bit number that are all set where it is NaN or infinite."""
-    return 0x7F80 if plan.is_bf16 else 0x7C00
 
 
 def note(tiles: Tiles, tile: Int32, o: Sequence[Float32], sums: Sequence[Float32]) -> None:
@@ -60,18 +43,10 @@ def clear(plan: Plan, value: Int32, place: Place):
     end = value + boxes * plan.key_box_bytes
     while address < end:
         word = ptx("ld.shared.b32 {$w0}, [{$r0}];", address, returns=[Uint32])
-        ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~_infinite_halves(plan, word))
+        ptx("st.shared.b32 [{$r0}], {$r1};", address, word & ~infinite_halves(plan, word))
         address += threads * WORD_BYTES
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.barrier(barrier_id=CLEARED_BARRIER, number_of_threads=threads)
-
-
-def _infinite_halves(plan: Plan, word: Uint32) -> Uint32:
-    """All bits of each half of a word that is not finite."""
-    bits, found = exponent_bits(plan), Uint32(0)
-    for half in (bits, bits << 16):
-        found = found | Uint32(cutlass.select_((word & Uint32(half)) == Uint32(half), Uint32(half // bits * 0xFFFF), Uint32(0)))
-    return found
 
 
 @cute.jit
@@ -79,7 +54,7 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, at: At, place: Place, q: tuple, r
     """Add what is not finite to O, in registers, of the rows that see it."""
     keys = mods.keys
     run = visit(plan, at, keys(at))
-    address = _first_value(tiles, at)
+    address = first_value(tiles, at)
     for step in cutlass.range(run.trips, unroll=1):
         for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
             first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
@@ -95,56 +70,17 @@ def _add(
     plan: Plan, tiles: Tiles, mods: Mods, at: At, place: Place, q: tuple[Any, Any], rows: Any, held: Held, first: Int64, key: Any
 ) -> None:  # fmt: skip
     """What is not finite of one key's value, to both rows if they see it."""
-    sees = [_sees(mods, q[row], key, at, rows[row]) for row in range(2)]
+    sight = [sees(mods, q[row], key, at, rows[row]) for row in range(2)]
     found = values(held.o)
     start = _place_of(tiles, first, key - at.kv_first) + Int64(place.lane % 4 * WORD_BYTES)
     for column in range(0, plan.width_v, PIECE):
         if column < plan.head_dim_v:
             word = ptx(f"ld.global.b32 {{$w0}}, [{{$r0}}+{column * 2}];", start, returns=[Uint32])
-            halves = [_poison(plan, word, half) for half in range(2)]
+            halves = [poison(plan, word, half) for half in range(2)]
             for index in range(4):
-                more = Float32(cutlass.select_(sees[row_of(index)], halves[index % 2], Float32(0.0)))
+                more = Float32(cutlass.select_(sight[row_of(index)], halves[index % 2], Float32(0.0)))
                 found[column // 2 + index] = found[column // 2 + index] + more
     keep(held.o, found)
-
-
-@dataclass(frozen=True)
-class _Unstaged:
-    """Stands for values in shared memory: reads them where they come from, for the elements from `key` on."""
-
-    mods: Mods
-    place: At
-    q: Any
-    key: Any
-
-    def at(self, index: int) -> "_Unstaged":
-        """The values of one element."""
-        return _Unstaged(self.mods, self.place, self.q, self.key + index)
-
-    def value(self, number: int) -> Any:
-        """The `number`-th of them."""
-        stage = self.mods.stages[number]
-        return stage.value(self.key if stage.axis == "key" else self.q - self.key, self.place)
-
-
-def _sees(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
-    """Whether a row sees a key: the mask shows it, and its score, of a product q . k of 0, is more than -inf."""
-    staged, seen = ((_Unstaged(mods, at, q, key),) if mods.stages else ()), Boolean(True)
-    if mods.mask is not None:
-        with asking((0,)):
-            seen = (mods.mask(q, key, at, row, *staged) & Uint32(1)) != Uint32(0)
-    if mods.score is not None:
-        seen = seen & (mods.score(Float32(0.0), q, key, at, row, *staged) != -Float32.inf)
-    return seen
-
-
-def _first_value(tiles: Tiles, at: At) -> Int64:
-    """Address of the first key's value, whatever it was made of forgotten."""
-    value, sequence = tiles.value, at.sequence
-    offset: Any = Int64(0)
-    for index, axis in ((sequence.key_axis_given, 0), (sequence.key_given, 1), (at.hkv, 2)):
-        offset = offset + Int64(index) * Int64(value.stride[axis])
-    return ptx("mov.b64 {$w0}, {$r0};", (value.iterator + offset).toint(), returns=[Int64])
 
 
 def _place_of(tiles: Tiles, first: Int64, key: Any) -> Int64:
@@ -158,16 +94,6 @@ def _has_infinite(plan: Plan, tiles: Tiles, values_at: Int64, key: Int32) -> Boo
     address, found = _place_of(tiles, values_at, key), Uint32(0)
     for _ in cutlass.range(plan.head_dim_v // PIECE, unroll=1):
         for word in ptx("ld.global.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", address, returns=[Uint32] * WORDS):
-            found = found | _infinite_halves(plan, word)
+            found = found | infinite_halves(plan, word)
         address += Int64(PIECE * 2)
     return found != Uint32(0)
-
-
-def _poison(plan: Plan, word: Uint32, half: int) -> Float32:
-    """A half of a word as f32 if it is NaN or infinite, else 0."""
-    bits, number = exponent_bits(plan), word >> Uint32(16 * half) & Uint32(0xFFFF)
-    is_finite = (number & Uint32(bits)) != Uint32(bits)
-    is_nan = (number & Uint32(0x7FFF)) != Uint32(bits)
-    signed = Uint32(INFINITY) | (number & Uint32(0x8000)) << Uint32(16)
-    found = cutlass.select_(is_finite, Uint32(0), Uint32(cutlass.select_(is_nan, Uint32(NAN), signed)))
-    return Uint32(found).bitcast(Float32)
