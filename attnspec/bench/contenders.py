@@ -44,12 +44,12 @@ def contenders(attention: Attention, inputs: Inputs, *, is_compiled: bool = True
 def fa4(spec: Spec, known: Known | str, inputs: Inputs) -> Contender:
     """flash-attn-4."""
     name = "FA4"
-    if find_spec("flash_attn") is None or find_spec("flash_attn.cute") is None:
-        return Contender(name, None, "flash-attn-4 is not installed")
     if isinstance(known, str):
         return Contender(name, None, f"flash_attn_func has no argument for {known}")
     if known.is_top_left and not spec.is_varlen and inputs.q.shape[1] != inputs.k.shape[1]:
         return Contender(name, None, "flash_attn_func aligns positions at the end")
+    if find_spec("flash_attn") is None or find_spec("flash_attn.cute") is None:
+        return Contender(name, None, "flash-attn-4 is not installed")
     arguments: dict[str, Any] = {
         "softmax_scale": known.scale,
         "causal": known.is_causal and known.left is None,

@@ -5,7 +5,7 @@ import torch
 from attnspec.runtime.draw_inputs import Shape, draw_inputs
 
 import attnspec
-from attnspec.bench.contenders import Contender
+from attnspec.bench.contenders import Contender, contenders
 from attnspec.bench.race import Race, Result, host_clock, race, run
 from attnspec.bench.report import as_dict, draw, head_of, rows_of
 from attnspec.bench.visible import visible_scores
@@ -22,13 +22,23 @@ def raced(text: str, *, backward: bool = False) -> Race:
 @pytest.mark.filterwarnings("ignore")
 def test_who_cannot_express_the_variant_says_so_and_the_others_agree_with_ours():
     found = {one.name: one for one in raced(CAUSAL).results}
-    assert "flash_attn_func has no argument for its score statements" in (found["FA4"].reason or "not installed")
+    assert found["FA4"].reason == "flash_attn_func has no argument for its score statements"
     assert found["cuDNN"].reason == "scaled_dot_product_attention has no argument for its score statements"
     flex = found["FlexAttention"]
     assert flex.far is not None, flex.reason
     assert flex.is_right
     assert flex.forward is not None
     assert found["attnspec"].forward is not None
+
+
+def test_what_a_peer_cannot_express_is_said_whether_or_not_it_is_installed(monkeypatch):
+    attention = attnspec.build(CAUSAL)
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 2, 40, 60))
+    said = {one.name: one.reason for one in contenders(attention, inputs)}
+    monkeypatch.setattr("attnspec.bench.contenders.find_spec", lambda name: None)
+    alone = {one.name: one.reason for one in contenders(attention, inputs)}
+    assert alone["FA4"] == said["FA4"] == "flash_attn_func has no argument for its score statements"
+    assert alone["FlexAttention FLASH"] == "its FLASH backend needs flash-attn-4, which is not installed"
 
 
 @pytest.mark.filterwarnings("ignore")
