@@ -79,6 +79,7 @@ def draw(
         raise TargetError(f"ctas=2: pairs of CTAs share tensor operations on sm100, {target} has none that two can share")
     if ctas is None:
         ctas = choose_ctas(analysed, limits) if direction == "forward" else 1
+    ctas = ctas if direction == "forward" else 1
     return draw(analysed, direction, in_registers=not limits.tensor_columns, ctas=ctas, deterministic=deterministic)
 
 

@@ -24,11 +24,13 @@ def draw(
 
     one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
     in_registers: for a chip whose tensor core leaves its results in registers.
-    ctas: of the forward, 2 for a pair of CTAs that share keys and values.
+    ctas: 2 for a pair of CTAs that share what is streamed, keys and values of a forward, queries of a backward.
     deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.
     """
     if direction == "backward":
-        return (draw_backward_in_registers if in_registers else draw_backward)(analysed, deterministic)
+        if in_registers:
+            return draw_backward_in_registers(analysed, deterministic)
+        return draw_backward(analysed, deterministic, ctas)
     if in_registers:
         return draw_forward_in_registers(analysed)
     return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)

@@ -53,6 +53,9 @@ class Value:
 
     name: what the value is called; edges of one producer and one name are one value with several readers.
     part: half-open range of the buffer's units that it fills (None: all of one copy).
+    distance: of an order without data also -1, for a consumer that waits for the step after its own, where the tile has one.
+    spreads: in a pair of CTAs, the value of each goes to the buffers of both, half of it to each: that of the first CTA to
+    `part`, that of the second to the range after it.
     """
 
     producer: str
@@ -61,6 +64,7 @@ class Value:
     distance: int = 0
     name: str = ""
     part: tuple[int, int] | None = None
+    spreads: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,8 @@ class Dataflow:
     """A kernel's graph. `direction` and the tile lengths (elements) say which kernel. key_tiles: of a step, where there is one
     query tile and operations carry the number of the key tile instead.
 
-    ctas: that share a stream of key tiles and its joint operations. Each has query tiles, and buffers, of its own; of what is
-    streamed it has its share, and the sizes say how much that is.
+    ctas: that share a stream and its joint operations. Each has query tiles (of a backward: a key tile), and buffers, of its
+    own; of what is streamed it has its share, and the sizes say how much that is.
     deterministic: of a backward, whether what CTAs add up has the same bits on every run.
     """
 

@@ -94,7 +94,8 @@ class Accesses:
 def instances(dataflow: Dataflow, value: Value, trips: Sequence[int]) -> Iterator[tuple[Occurrence, Occurrence]]:
     """Runs of an edge's ends that belong together in a sequence of tiles.
 
-    Data of an earlier step come from the same tile; an edge without data counts steps for the life of the CTA.
+    Data of an earlier step come from the same tile; an edge without data counts steps for the life of the CTA, but never goes
+    back beyond the last step of the tile before, nor forward beyond the tile's own.
     """
     rates = dataflow.operation(value.producer).rate, dataflow.operation(value.consumer).rate
     tile_of = [tile for tile, count in enumerate(trips) for _ in range(count)]
@@ -103,8 +104,8 @@ def instances(dataflow: Dataflow, value: Value, trips: Sequence[int]) -> Iterato
         steps = range(first, first + count)
         if rates == ("step", "step"):
             for step in steps:
-                earlier = step - value.distance
-                if earlier >= (first if value.buffer else 0):
+                earlier = step - value.distance if value.buffer else max(step - value.distance, min(step, first - 1))
+                if (first if value.buffer else 0) <= earlier < first + count:
                     yield Occurrence(value.producer, tile_of[earlier], earlier), Occurrence(value.consumer, tile, step)
         elif rates == ("tile", "step"):
             yield from ((Occurrence(value.producer, tile), Occurrence(value.consumer, tile, step)) for step in steps)

@@ -14,6 +14,7 @@ from attnspec.lowering.schedule.prices import UNITS, Price
 
 ISSUE = 30.0  # of an asynchronous operation
 FROM_GLOBAL = 800.0  # a TMA load, from L2: assumed
+CROSSING = 500.0  # of half of dS to the shared memory of another multiprocessor: assumed
 LANES = 128  # of tensor memory
 F32_BYTES = 4
 EXPONENTIAL = ElementCost(mufu=1.0, fma=0.5, alu=0.5, loads=0.25)  # one fused multiply-add for two, a conversion for two
@@ -37,9 +38,9 @@ class Counts(Protocol):
 def backward_price(counts: Counts, operation: Operation) -> Price | None:
     """The price of an operation of the backward; None for one that it does not have alone."""
     flow, spec = counts.dataflow, counts.analysed.spec
-    shape = backward_shape(spec)
+    shape = backward_shape(spec, flow.ctas)
     match operation.kind:
-        case "load_q" | "load_do" | "load_rows":
+        case "load_q" | "load_do" | "load_rows" | "load_q_columns" | "load_do_columns":
             return Price(ISSUE, FROM_GLOBAL)
         case "mma_s":
             return counts.product(flow.tile_q, spec.head_dim, from_shared=2, rows=flow.tile_kv)
@@ -50,7 +51,8 @@ def backward_price(counts: Counts, operation: Operation) -> Price | None:
         case "mma_dk":
             return counts.product(shape.width, flow.tile_q, from_shared=1, rows=flow.tile_kv)
         case "mma_dq":
-            return counts.product(shape.dq_columns, flow.tile_kv, from_shared=2, rows=LANES)
+            columns = shape.dq_columns * flow.ctas  # of half of the queries each, and over the keys of both
+            return counts.product(columns, flow.tile_kv * flow.ctas, from_shared=2, rows=LANES // flow.ctas)
         case "load_s" | "load_dp":
             return _halved(counts.tensor_load(flow.tile_q))
         case "exp":
@@ -58,9 +60,10 @@ def backward_price(counts: Counts, operation: Operation) -> Price | None:
         case "ds":
             return counts.per_element(SCORE_GRADIENT)
         case "share_ds":
-            return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
+            price = _through_shared(counts, flow.tile_q * flow.tile_kv * 2)  # of a pair half goes out, and as much comes in
+            return price if flow.ctas == 1 else Price(price.hold, price.latency + CROSSING, price.units)
     if operation.kind.startswith("load_dq"):
-        return counts.tensor_load(shape.dq_columns // pieces(counts.analysed))
+        return counts.tensor_load(shape.dq_columns // pieces(counts.analysed, flow.ctas))
     chunk = LANES * shape.chunk * F32_BYTES
     return _through_shared(counts, chunk) if operation.kind.startswith(("stage_dq", "reduce_dq")) else None
 

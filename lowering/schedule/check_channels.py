@@ -17,6 +17,7 @@ def check_channels(draft: Draft, trips: Sequence[int]) -> None:
         raise ScheduleError("channel-twice", f"two channels are called {twice[0]}")
     for channel in draft.channels:
         _check_ends(draft, channel)
+        _check_distance(draft, channel)
         _check_values(draft, channel)
         _check_full(draft, channel)
         _check_empty(draft, channel)
@@ -40,6 +41,22 @@ def _check_ends(draft: Draft, channel: Channel) -> None:
     places = [order.index(name) for name in channel.consumers]
     if places != sorted(set(places)):
         raise ScheduleError("consumer-order", f"consumers of {channel.name} are not in the order of their program")
+
+
+def _check_distance(draft: Draft, channel: Channel) -> None:
+    """What waits over more than a step, or ahead, is of a role that knows a tile's first and last trip by its stages.
+
+    Not every use is waited for then, so none is given back.
+    """
+    if channel.distance in (0, 1):
+        return
+    consumer = channel.consumers[0]
+    stages = {step.operation: step.stage for step in draft.role_of(consumer).program}
+    if draft.dataflow.operation(consumer).engine != "tensor" or stages[consumer] != int(channel.distance < 0):
+        reason = f"{consumer}, of stage {stages[consumer]}, waits for {channel.name} at a distance of {channel.distance}"
+        raise ScheduleError("distance", reason)
+    if channel.empty is not None or channel.buffer is not None or set(stages.values()) != {0, 1}:
+        raise ScheduleError("distance", f"{channel.name} has a distance of {channel.distance}, and is more than an order")
 
 
 def _check_values(draft: Draft, channel: Channel) -> None:

@@ -9,7 +9,7 @@ from attnspec.lowering.schedule.accesses import Accesses, Place, instances
 from attnspec.lowering.schedule.order import BEGIN, DONE, ISSUE, SIGNAL, Order
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft
-from attnspec.lowering.schedule.unroll import Occurrence
+from attnspec.lowering.schedule.unroll import Occurrence, Use
 
 
 def windows(most: int) -> tuple[int, ...]:
@@ -68,14 +68,35 @@ def _check_reuse(order: Order) -> None:
 
 def _check_parity(order: Order) -> None:
     """A barrier shows one bit: whoever waits for a phase must be through before the phase after it can end."""
-    for ring in order.rings().values():
+    rings = order.rings()
+    for name, ring in rings.items():
         for n, use in ring.items():
             following = ring.get(n + use.channel.depth)
-            if following is None or use.wait is None:
+            if following is None:
                 continue
-            if not order.precedes(order.at(use.wait, ISSUE), order.at(following.signal, SIGNAL)):
-                reason = f"{following.signal} can signal {use.channel.name} again before {use.wait} has seen use {n}"
-                raise ScheduleError("parity", reason)
+            if use.wait is None:
+                others = [uses[n] for other, uses in rings.items() if other.partition("@")[0] == name.partition("@")[0]]
+                _check_passed(order, others, following)
+            for waits in (use.wait, use.again):
+                if waits and not order.precedes(order.at(waits, ISSUE), order.at(following.signal, SIGNAL)):
+                    reason = f"{following.signal} can signal {use.channel.name} again before {waits} has seen use {n}"
+                    raise ScheduleError("parity", reason)
+
+
+def _check_passed(order: Order, unseen: Sequence[Use], following: Use) -> None:
+    """A phase that nobody waits for must be over before signals of the next one come, and before somebody waits for that.
+
+    unseen: the uses that complete it, of each CTA of a pair.
+    """
+    for use in unseen:
+        before, after = order.at(use.signal, SIGNAL), order.at(following.signal, SIGNAL)
+        waits = following.wait and order.at(following.wait, ISSUE)
+        known = [link.before for link in order.incoming[waits] if link.channel != use.channel.name] if waits else [before]
+        if not order.precedes(before, after) and before != after:
+            raise ScheduleError("parity", f"{following.signal} can signal {use.channel.name} before {use.signal} has")
+        if not any(before == node or order.precedes(before, node) for node in known):
+            reason = f"{following.wait} can take the phase of {use.signal} on {use.channel.name} for its own"
+            raise ScheduleError("parity", reason)
 
 
 @dataclass

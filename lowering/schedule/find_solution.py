@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
-from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.complete import find_depths
 from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.search import Question, search
@@ -105,7 +105,7 @@ def key_of(question: Question) -> str:
         "graph": [
             [[item.name, item.engine, item.rate, item.query_tile] for item in flow.operations],
             [[item.name, item.space, item.size if item.space == "tensor" else 0] for item in flow.buffers],
-            [asdict(item) for item in flow.values],
+            [_value(item) for item in flow.values],
             [flow.direction, flow.tile_q, flow.tile_kv, flow.query_tiles, flow.key_tiles, *_ctas(flow)],
         ],
         "depths": find_depths(flow, question.dims, question.limits),
@@ -115,6 +115,11 @@ def key_of(question: Question) -> str:
         **_turns(question),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _value(value: Value) -> dict[str, Any]:
+    """An edge; one that stays in its CTA has the key that it had before there were others."""
+    return {name: found for name, found in asdict(value).items() if name != "spreads" or found}
 
 
 def _ctas(dataflow: Dataflow) -> list[int]:

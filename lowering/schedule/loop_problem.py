@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.event_graph import EventEdge
 from attnspec.lowering.schedule.modulo import Item, Problem
+from attnspec.lowering.schedule.place_buffers import share_columns
 from attnspec.lowering.schedule.prices import UNITS, Prices
 
 
@@ -90,21 +91,27 @@ class _Loop:
     def overlaps(self, overlays: Mapping[str, str]) -> Iterator[EventEdge]:
         """What lies over another buffer is written after that has been read, and read before that is written again.
 
-        Of several buffers over one, each is written after those named before it have been read.
+        Of several buffers over one, each is written after those named before it have been read, unless they lie side by side.
         """
         for over, under in overlays.items():
             earlier = [name for name in overlays if overlays[name] == under]
             for base in (under, *earlier[: earlier.index(over)]):
-                yield from self._overlap(over, base)
+                if base == under or share_columns(self.dataflow, over, base):
+                    yield from self._overlap(over, base)
 
     def _overlap(self, over: str, under: str) -> Iterator[EventEdge]:
         for value in self._of_steps():
             for other in self._of_steps():
                 if (value.buffer, other.buffer) == (over, under) and self.lane(value.producer) == self.lane(other.producer):
-                    first, last = other.consumer, value.producer
-                    yield EventEdge(first, last, -other.distance, self.seen(first, last), "overlay")
-                    tokens = self._copies(under) - value.distance
+                    first, last, lag = other.consumer, value.producer, self._lag(value.consumer, other.producer, under)
+                    yield EventEdge(first, last, -other.distance - lag, self.seen(first, last), "overlay")
+                    tokens = self._copies(under) - value.distance + lag
                     yield EventEdge(value.consumer, other.producer, tokens, self.seen(value.consumer, other.producer), "overlay")
+
+    def _lag(self, reader: str, writer: str, under: str) -> int:
+        """Steps by which what lies over a buffer comes late, as the graph says: read before the buffer's writer writes again."""
+        orders = [value for value in self._of_steps() if value.buffer is None and value.consumer == writer]
+        return max((value.distance - self._copies(under) for value in orders if value.producer == reader), default=0)
 
     def seen(self, before: str, after: str) -> float:
         """Cycles from the start of one operation until another that waits for it may start."""

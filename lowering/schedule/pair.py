@@ -2,7 +2,8 @@
 
 Each operation that is not joint is there twice, `name@0` and `name@1`, with buffers of its own; a joint one is there once, and
 reads and writes those of both. A barrier of the leader that both CTAs signal becomes a hand-over from each: whoever waits for it
-waits for both. A commit that signals in each CTA becomes a hand-over to each.
+waits for both. A commit that signals in each CTA becomes a hand-over to each. What an operation leaves in the memory of both CTAs
+becomes a value in each.
 """
 
 from dataclasses import dataclass, replace
@@ -62,13 +63,23 @@ class _Pair:
         flow = self.draft.dataflow
         operations = dict.fromkeys(self.operation(item, cta) for cta in self.ctas for item in flow.operations)
         buffers = tuple(replace(item, name=f"{item.name}@{cta}") for cta in self.ctas for item in flow.buffers)
-        values = tuple(self.value(item, cta) for cta in self.ctas for item in flow.values)
+        values = tuple(value for cta in self.ctas for item in flow.values for value in self.values(item, cta))
         return replace(flow, operations=tuple(operations), buffers=buffers, values=values, ctas=1)
 
-    def value(self, value: Value, cta: int) -> Value:
-        """A value in one CTA's memory, or between its operations; between joint ones alone, it is there twice."""
+    def values(self, value: Value, cta: int) -> list[Value]:
+        """A value in one CTA's memory, or between its operations; between joint ones alone, it is there twice.
+
+        One that spreads is in the memory of both, and so are those of the other CTA, behind it or before it.
+        """
         ends = self.name(value.producer, cta), self.name(value.consumer, cta)
-        return replace(value, producer=ends[0], consumer=ends[1], buffer=value.buffer and f"{value.buffer}@{cta}")
+        own = replace(value, producer=ends[0], consumer=ends[1], buffer=value.buffer and f"{value.buffer}@{cta}")
+        if not value.spreads:
+            return [own]
+        if value.part is None or self.draft.placement(str(value.buffer)).depth > 1:
+            reason = f"{value.producer} leaves a value in both CTAs, but {value.buffer} has no range for it, or several copies"
+            raise ScheduleError("spreads", reason)
+        first, last = (end + cta * (value.part[1] - value.part[0]) for end in value.part)
+        return [replace(own, buffer=f"{value.buffer}@{other}", part=(first, last)) for other in self.ctas]
 
     def roles(self, cta: int) -> list[Role]:
         """Roles of one CTA; joint operations are the first one's."""

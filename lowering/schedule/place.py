@@ -36,7 +36,7 @@ def place(
     if dataflow.direction == "backward":
         refuse_backward(analysed, limits, dataflow.deterministic)
     if dataflow.ctas > 1:
-        refuse_pair(analysed, limits)
+        refuse_pair(dataflow, analysed, limits)
     question = ask(dataflow, analysed, limits)
     solution, source = find_solution(question, memory, tell)
     try:

@@ -14,6 +14,26 @@ OVERLAYS = {
     "forward": {"p": ("s", None)},
     "backward": {"p": ("s", 0), "ds": ("dp", 0), "dq": ("dp", 0)},
 }
+# In the backward of a pair P and dS leave no gaps, and half of dQ's columns find room beside P.
+OVERLAYS_OF_PAIR = {"forward": OVERLAYS["forward"], "backward": {"p": ("s", 0), "ds": ("dp", 0), "dq": ("s", None)}}
+
+
+def overlays_of(dataflow: Dataflow) -> dict[str, tuple[str, int | None]]:
+    """Which buffers may lie over which, and from which of its columns on; None: over its last ones."""
+    return dict((OVERLAYS if dataflow.ctas == 1 else OVERLAYS_OF_PAIR)[dataflow.direction])
+
+
+def share_columns(dataflow: Dataflow, one: str, other: str) -> bool:
+    """Whether two buffers that lie over one have columns in common."""
+    ranges = [_columns_under(dataflow, name) for name in (one, other)]
+    return max(first for first, _ in ranges) < min(last for _, last in ranges)
+
+
+def _columns_under(dataflow: Dataflow, name: str) -> tuple[int, int]:
+    under, shift = overlays_of(dataflow)[name]
+    size = dataflow.buffer(name).size
+    first = dataflow.buffer(under).size - size if shift is None else shift
+    return first, first + size
 
 
 def place_buffers(
@@ -41,7 +61,7 @@ def _tensor(
     dataflow: Dataflow, depths: dict[str, int], limits: Limits, statement: str, separate: Collection[str]
 ) -> list[Placement]:
     placements: dict[str, Placement] = {}
-    overlays = {name: under for name, under in OVERLAYS[dataflow.direction].items() if name not in separate}
+    overlays = {name: under for name, under in overlays_of(dataflow).items() if name not in separate}
     column = 0
     for buffer in dataflow.buffers:
         if buffer.space != "tensor":

@@ -1,7 +1,9 @@
 """Which variants two CTAs cannot share the tiles of, told before any scheduling."""
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward_shape import PART
 from attnspec.lowering.dataflow.forward import LARGEST_NARROW, NARROW, tile_shape
+from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.complete import statement
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
@@ -12,12 +14,38 @@ def can_pair(analysed: Analysed, limits: Limits) -> bool:
     return bool(limits.tensor_columns) and tile_shape(analysed.spec) == NARROW
 
 
-def refuse_pair(analysed: Analysed, limits: Limits) -> None:
-    """Raise `Unsupported` for a variant whose forward a pair of CTAs cannot run on this chip."""
-    if can_pair(analysed, limits):
-        return
-    dims = statement((analysed.spec.head_dim, analysed.spec.head_dim_v))
+def can_pair_backward(analysed: Analysed, limits: Limits, deterministic: bool) -> bool:
+    """The same of the backward."""
+    return _backward_reason(analysed, limits, deterministic) is None
+
+
+def refuse_pair(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> None:
+    """Raise `Unsupported` for a variant of which a pair of CTAs cannot run a kernel on this chip."""
     if not limits.tensor_columns:
         raise Unsupported("ctas = 2", f"tensor operations of {limits.target} are of one CTA")
-    most = "{}, {}".format(*LARGEST_NARROW)
-    raise Unsupported(dims, f"a pair of CTAs takes head dimensions up to {most}; one CTA (ctas=1) takes these")
+    if dataflow.direction == "backward":
+        reason = _backward_reason(analysed, limits, dataflow.deterministic)
+        if reason is not None:
+            raise Unsupported(*reason)
+    elif not can_pair(analysed, limits):
+        most = "{}, {}".format(*LARGEST_NARROW)
+        raise Unsupported(_dims(analysed), f"a pair of CTAs takes head dimensions up to {most}; one CTA (ctas=1) takes these")
+
+
+def _backward_reason(analysed: Analysed, limits: Limits, deterministic: bool) -> tuple[str, str] | None:
+    """What asks for one CTA in the backward, and why; None where a pair can do it."""
+    if not limits.tensor_columns:
+        return "ctas = 2", f"tensor operations of {limits.target} are of one CTA"
+    if max(analysed.spec.head_dim, analysed.spec.head_dim_v) > PART:
+        return _dims(analysed), f"the backward of a pair of CTAs takes head dimensions up to {PART}, one CTA takes these"
+    if deterministic:
+        return "deterministic=True", "pairs of CTAs add up dQ in any order, so far; one CTA keeps an order"
+    for found in analysed.derivative.learned:
+        if found.address == "distance":
+            reason = "its gradient is summed along diagonals of whole tiles, of which a thread of a pair of CTAs has two halves"
+            return f"learned {found.tensor}", f"{reason}; one CTA takes it"
+    return None
+
+
+def _dims(analysed: Analysed) -> str:
+    return statement((analysed.spec.head_dim, analysed.spec.head_dim_v))

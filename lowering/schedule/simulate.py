@@ -98,7 +98,9 @@ class _Run:
             if channel.empty is not None:
                 self.waits.setdefault(use.acquire, []).append((use, "empty"))
             if use.wait is not None and use.release is not None:
-                self.waits.setdefault(use.wait, []).append((use, "full"))
+                for waits in (use.wait, use.again):
+                    if waits is not None:
+                        self.waits.setdefault(waits, []).append((use, "full"))
                 if channel.empty is not None:
                     self.arrivals.setdefault(use.release, []).append((use, "empty"))
 

@@ -30,7 +30,7 @@ class Occurrence:
 class Use:
     """Use n of a ring: who waits for the slot and who fills it, who waits for the value and who reads it last.
 
-    Uses whose consumer lies past the end of the sequence have no `wait` and no `release`.
+    Uses that nobody waits for (see `reader_of`) have no `wait` and no `release`. again: who waits for a use once more.
     """
 
     n: int
@@ -39,6 +39,7 @@ class Use:
     signal: Occurrence
     wait: Occurrence | None
     release: Occurrence | None
+    again: Occurrence | None = None
 
 
 def unroll(dataflow: Dataflow, role: Role, trips: Sequence[int]) -> Iterator[Occurrence]:
@@ -112,13 +113,32 @@ def uses(dataflow: Dataflow, roles: Sequence[Role], channel: Channel, trips: Seq
         )
 
 
+def reader_of(tile_of: Sequence[int], step: int, distance: int) -> int | None:
+    """The step that waits first for what another left in `step`, or None. tile_of: of each step.
+
+    One that is more than a step late is so inside a tile: the first step of a tile waits for all of the tile before. What comes
+    early is waited for inside a tile alone.
+    """
+    is_last = step + 1 == len(tile_of) or tile_of[step + 1] != tile_of[step]
+    at = step + (min(distance, 1) if is_last else distance)
+    if not 0 <= at < len(tile_of):
+        return None
+    return at if distance in (0, 1) or (is_last and distance > 1) or tile_of[at] == tile_of[step] else None
+
+
 def _every_step(channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
     tile_of = [tile for tile, count in enumerate(trips) for _ in range(count)]
     for step, tile in enumerate(tile_of):
         own = Occurrence(channel.producer, tile, step)
-        read = step + channel.distance
-        ends = [Occurrence(name, tile_of[read], read) for name in channel.consumers] if read < len(tile_of) else [None]
-        yield Use(_number(channel, step, tile), channel, own, own, ends[0], ends[-1])
+        read = reader_of(tile_of, step, channel.distance)
+        if read is None:
+            yield Use(_number(channel, step, tile), channel, own, own, None, None)
+            continue
+        ends = [Occurrence(name, tile_of[read], read) for name in channel.consumers]
+        later, again = step + channel.distance, None
+        if read != later and later < len(tile_of) and tile_of[later] == tile_of[read]:
+            again = Occurrence(channel.consumers[0], tile_of[later], later)
+        yield Use(_number(channel, step, tile), channel, own, own, ends[0], ends[-1], again)
 
 
 def _every_tile(dataflow: Dataflow, channel: Channel, trips: Sequence[int]) -> Iterator[Use]:

@@ -10,22 +10,73 @@ from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.spec import Spec
 
-LOADED = (("q", "q"), ("k", "k"), ("v", "v"), ("do", "dout"))  # what TMA loads: name of the buffer, of the tensor
 TENSOR = ": cute.Tensor"
-FEW = ("k", "v")  # buffers of one copy
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A buffer that TMA fills, in boxes. tensor: out of which; width: the plan's name of its head dimension.
+
+    copies: how many tiles; rows: of a box, "" for those of a query tile; boxes: of a tile, None for as many as its head dimension
+    has. of: the buffer whose descriptor serves this one too. by_column: boxes are found by their first column.
+    """
+
+    name: str
+    tensor: str
+    width: str
+    copies: str
+    rows: str = ""
+    boxes: str | None = None
+    of: str | None = None
+    by_column: bool = False
+
+    @property
+    def in_box(self) -> str:
+        """Rows of a box, as an argument."""
+        return f", {self.rows}" if self.rows else ""
+
+    @property
+    def count(self) -> str:
+        """All boxes."""
+        return self.boxes or f"{self.copies} * PLAN.boxes(PLAN.{self.width})"
+
+
+LOADED = (
+    Loaded("q", "q", "head_dim", "PLAN.q_depth"),
+    Loaded("k", "k", "head_dim", "1", "PLAN.tile_kv"),
+    Loaded("v", "v", "head_dim_v", "1", "PLAN.tile_kv"),
+    Loaded("do", "dout", "head_dim_v", "PLAN.do_depth"),
+)
+# Of a pair of CTAs: half of the rows of a query tile, half of the columns of all rows; keys by rows, and by columns.
+LOADED_BY_PAIR = (
+    Loaded("q", "q", "head_dim", "PLAN.q_depth", "PLAN.q_rows"),
+    Loaded("k", "k", "head_dim", "1", "PLAN.tile_kv"),
+    Loaded("v", "v", "head_dim_v", "1", "PLAN.tile_kv"),
+    Loaded("do", "dout", "head_dim_v", "PLAN.do_depth", "PLAN.q_rows"),
+    Loaded("q_columns", "q", "", "", "PLAN.tile_q", "PLAN.q_columns_depth", by_column=True),
+    Loaded("do_columns", "dout", "", "", "PLAN.tile_q", "PLAN.do_columns_depth", by_column=True),
+    Loaded("k_columns", "k", "", "", "PLAN.tile_kv", "PLAN.ctas", "k", by_column=True),
+)
 
 
 @dataclass(frozen=True)
 class Frame:
     """What a target writes around the roles. opening: what a CTA does before they part; dispatch: a line a role; closing: what
     it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library.
-    ctas: how many there are, in the host's names."""
+    ctas: how many there are, in the host's names. loaded: what TMA loads. is_pair: two CTAs share a work tile; ctas are pairs."""
 
     opening: Callable[[Source, Schedule], object]
     dispatch: Callable[[Source, Schedule], None]
     closing: Callable[[Schedule], tuple[str, ...]]
     row_tiles: bool = False
     ctas: str = "cutlass.min(tiles_in_all, processors)"
+    loaded: tuple[Loaded, ...] = LOADED
+    is_pair: bool = False
+
+    @property
+    def atoms(self) -> tuple[Loaded, ...]:
+        """What has a descriptor of its own."""
+        return tuple(item for item in self.loaded if item.of is None)
 
 
 def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame: Frame) -> None:
@@ -37,6 +88,11 @@ def write_backward_kernels(source: Source, schedule: Schedule, spec: Spec, frame
     if sums.exact:
         _write_settle(source, sums)
     _write_host(source, spec, sums, schedule.dataflow.deterministic, frame)
+
+
+def has_padding(schedule: Schedule) -> bool:
+    """Whether no load fills all of some buffer: what pads it to whole parts is cleared once."""
+    return any(value.part is not None and not value.spreads for value in schedule.dataflow.values)
 
 
 def is_exact(schedule: Schedule, spec: Spec) -> bool:
@@ -140,7 +196,7 @@ def _write_tensors(source: Source, spec: Spec) -> None:
 
 
 def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, frame: Frame) -> None:
-    atoms = ", ".join(f"{name}_atom, {name}" for name, _ in LOADED)
+    atoms = ", ".join(f"{item.name}_atom, {item.name}" for item in frame.atoms)
     names = (*_scratch(schedule.dataflow.deterministic), "dk", "dv")
     results = ", ".join(f"{name}{TENSOR}" for name in names)
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
@@ -148,22 +204,21 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
     source.line("@cute.kernel")
     with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{sums.passed(TENSOR)}, {numbers}):"):
         frame.opening(source, schedule)
-        if any(value.part is not None for value in schedule.dataflow.values):
+        if has_padding(schedule):
             source.line("clear_padding(PLAN, shared)")
         with source.block("tiles = BackwardTiles("):
-            for name, _ in LOADED:
-                count = "1" if name in FEW else f"PLAN.{name}_depth"
-                width = "head_dim" if name in ("q", "k") else "head_dim_v"
-                boxes = f"{count} * PLAN.boxes(PLAN.{width})"
-                rows = ", PLAN.tile_kv" if name in FEW else ""
-                source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{name}_offset, {boxes}{rows}),")
+            for item in frame.loaded:
+                name, atom, more = item.name, item.of or item.name, ", any_column=True" if item.by_column else ""
+                arguments = f"PLAN, {atom}_atom, {atom}, shared, PLAN.{name}_offset, {item.count}{item.in_box}{more}"
+                source.line(f"{name}=host.box({arguments}),")
             memory = " ".join(f"{name}={name}," for name in names)
             source.line(f"{memory} sums={sums.by_name}, shared=shared.toint(), starts=starts,")
         source.line(")")
         _write_tensors(source, spec)
         source.line(f"blocks = {_by_row(spec)}.blocks(PLAN.tile_q, {_by_row(spec)}.facts, sizes[0])")
         source.line(f"sequences = KeySequences({_by_key(spec)}, blocks, {sequences_of(spec).module}_axis)")
-        own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, tiles_in_all, heads_together, tensors, sequences"
+        first, rank = ("cluster", ", rank=pair.rank()") if frame.is_pair else ("block", "")
+        own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, tiles_in_all, heads_together, tensors, sequences{rank}"
         source.line(f"work = Work({own})")
         frame.dispatch(source, schedule)
         for line in frame.closing(schedule):
@@ -185,9 +240,9 @@ def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, fr
             "dout and dq are as q, dk and dv as k and v, dlse as lse. rows, sum_dq: scratch, f32: PLAN.planes and PLAN.sum_width",
             f"numbers a row, query tiles whole.{' turns: i32, a word a query tile.' if deterministic else ''}",
         )
-        for name, tensor in LOADED:
-            rows = ", PLAN.tile_kv" if name in FEW else ""
-            source.line(f"{name}_atom, {name}_source = host.load_atom(PLAN, {sequences.view.format(tensor)}{rows})")
+        for item in frame.atoms:
+            view = f"{sequences.view.format(item.tensor)}{item.in_box}"
+            source.line(f"{item.name}_atom, {item.name}_source = host.load_atom(PLAN, {view})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"by_row = {_by_row(spec)}")
@@ -195,25 +250,30 @@ def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, fr
         source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
         source.line(f"ctas = cutlass.max({frame.ctas}, 1)")
         source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
-        _write_launches(source, spec, sums, deterministic, frame.row_tiles)
+        _write_launches(source, spec, sums, deterministic, frame)
 
 
-def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool, row_tiles: bool) -> None:
+def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool, frame: Frame) -> None:
     scratch = ", ".join(_scratch(deterministic))
     rows, shape = "out, dout", "grid=[across, 1, 1], block=[PLAN.tile_q, 1, 1]"
     first = shape
-    if row_tiles:
-        source.line(f"out_atom, out_source = host.load_atom(PLAN, {sequences_of(spec).view.format('out')}, PLAN.tile_kv)")
+    if frame.row_tiles:
+        view, single = sequences_of(spec).view, ", ctas=1" if frame.is_pair else ""
+        source.line(f"out_atom, out_source = host.load_atom(PLAN, {view.format('out')}, PLAN.tile_kv{single})")
         rows = "out_atom, out_source, do_atom, do_source"
+        if frame.is_pair:
+            source.line(f"dout_atom, dout_source = host.load_atom(PLAN, {view.format('dout')}, PLAN.tile_q{single})")
+            rows = "out_atom, out_source, dout_atom, dout_source"
         first = "grid=[across, 1, 1], block=[PLAN.tile_kv, 1, 1], smem=PLAN.row_tiles_bytes"
     given = f"{rows}, lse, dlse, {scratch}{_passed(spec)}{sums.passed()}, sizes, facts"
     source.line(f"prepare_kernel({given}).launch({first}, stream=stream)")
-    atoms = ", ".join(f"{name}_atom, {name}_source" for name, _ in LOADED)
+    atoms = ", ".join(f"{item.name}_atom, {item.name}_source" for item in frame.atoms)
     numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
     source.line(f"launched = backward_kernel({atoms}, {scratch}, dk, dv{_passed(spec)}{sums.passed()}, {numbers})")
     # CTAs that wait for one another must all run at once; the driver refuses a cooperative launch that cannot.
     more = ", cooperative=True" if deterministic else ""
-    grid = "grid=[ctas, 1, 1], block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes"
+    wide = "grid=[pair.CTAS * ctas, 1, 1], cluster=[pair.CTAS, 1, 1]" if frame.is_pair else "grid=[ctas, 1, 1]"
+    grid = f"{wide}, block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes"
     source.line(f"launched.launch({grid}, stream=stream, min_blocks_per_mp=1{more})")
     source.line(f"convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts).launch({shape}, stream=stream)")
     if sums.exact:

@@ -105,7 +105,8 @@ def scratch_of(schedule: Schedule) -> dict[str, int]:
     """Numbers (f32) that a row of a query tile takes in the scratch tensors; tiles are whole. turns: words (i32) of a tile.
     exact_words: of 64 bits, 0 at first, of an element of a learned tensor.
     """
-    deterministic, shape = schedule.dataflow.deterministic, shape_of(schedule.head_dim, schedule.head_dim_v)
+    flow = schedule.dataflow
+    deterministic, shape = flow.deterministic, shape_of(schedule.head_dim, schedule.head_dim_v, flow.ctas)
     more = {"turns": shape.parts, "exact_words": EXACT_WORDS} if deterministic else {"turns": 0, "exact_words": 0}
     return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": shape.parts * shape.sum_width, **more}
 

@@ -156,7 +156,10 @@ def _carried_fence(dataflow: Dataflow, channel: Channel, consumer: Operation) ->
     space = dataflow.buffer(channel.buffer).space
     if space == "tensor":
         return "tensor_store"
-    return "shared_async" if space == "shared" and consumer.engine != "threads" else ""
+    if space != "shared" or consumer.engine == "threads":
+        return ""
+    spreads = any(value.spreads for value in dataflow.values if (value.producer, value.buffer) == (channel.producer, channel.buffer))
+    return "cluster_async" if spreads else "shared_async"
 
 
 def _is_in_tensor(dataflow: Dataflow, operation: Operation) -> bool:

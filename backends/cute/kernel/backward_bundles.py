@@ -14,6 +14,7 @@ class BackwardTiles:
     rows: f32 [query tile of all heads][plane][row], from the pass before; sum_dq: f32 [query tile][column / 4][row][column % 4].
     sums: gradients of learned tensors by name, f32, or `Exact` ones. turns: i32, see the module of that name; None without order.
     dk, dv: the results, (batch, len_kv, kv_heads, width).
+    q_columns, k_columns, do_columns: where two CTAs share a work tile, boxes of half of the columns; None where not.
     """
 
     q: Box
@@ -28,6 +29,9 @@ class BackwardTiles:
     shared: Any
     starts: Any
     turns: Any = None
+    q_columns: Any = None
+    k_columns: Any = None
+    do_columns: Any = None
 
 
 @dataclass(frozen=True)

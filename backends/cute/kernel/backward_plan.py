@@ -2,6 +2,7 @@
 
 from attnspec.backends.cute.kernel.plan import Widths
 
+UNIT = 16  # columns of a product are multiples of it
 PART = 128  # columns of a part
 LANES = 128  # rows of what is added to the sum of dQ at a time
 BOXES = 2  # that hold a part
@@ -48,7 +49,9 @@ class BackwardWidths(Widths):
 
     @property
     def dk_width(self) -> int:
-        """Columns of dK made at a time."""
+        """Columns of dK made at a time, the same number by each CTA."""
+        if self.ctas > 1:
+            return -(-self.head_dim // (UNIT * self.ctas)) * UNIT * self.ctas
         return self.width_qk if self.parts == 1 else min(self.width_qk, PART)
 
     @property
@@ -58,13 +61,13 @@ class BackwardWidths(Widths):
 
     @property
     def dq_columns(self) -> int:
-        """Columns of tensor memory that dQ takes."""
-        return self.width_qk if self.parts == 1 else self.tile_q
+        """Columns of tensor memory that dQ takes; in a pair lanes are half of the queries, twice, each with half of the columns."""
+        return self.dk_width // self.ctas if self.parts == 1 else self.tile_q
 
     @property
     def sum_width(self) -> int:
         """Numbers of a row of the sum of dQ, in each part."""
-        return self.width_qk if self.parts == 1 else PART
+        return self.dk_width if self.parts == 1 else PART
 
     def boxes(self, head_dim: int) -> int:
         """TMA boxes of a tile of that head dimension: in shared memory whole parts, if there are parts."""

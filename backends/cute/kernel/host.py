@@ -26,10 +26,14 @@ def box_layout(plan: Widths, rows: int | None = None) -> Any:
     return cute.tile_to_shape(atom, box_shape(plan, rows), order=(0, 1))
 
 
-def load_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None) -> tuple[Any, Any]:
-    """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor."""
+def load_atom(plan: Widths, tensor: cute.Tensor, rows: int | None = None, ctas: int | None = None) -> tuple[Any, Any]:
+    """TMA descriptor that loads boxes of a (batch, length, heads, width) tensor, and its coordinate tensor.
+
+    ctas: of the kernel that loads, where those are not the plan's.
+    """
     # Of a pair, a load tells the leader's barrier.
-    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if plan.ctas == 1 else tcgen05.CtaGroup.TWO)
+    is_single = (plan.ctas if ctas is None else ctas) == 1
+    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if is_single else tcgen05.CtaGroup.TWO)
     return cpasync.make_tiled_tma_atom(op, by_row(tensor), box_layout(plan, rows), box_shape(plan, rows))
 
 

@@ -16,6 +16,7 @@ from cutlass.cute.nvgpu import tcgen05
 
 Engine = Literal["tma", "tensor", "threads"]
 Place = Literal["own", "leader", "each"]
+Edge = Literal["", "first", "last"]  # of a tile, a trip that runs a role's first or last stage alone
 Lane = int | Int32 | None
 BARRIER_BYTES = 8
 
@@ -30,7 +31,8 @@ class Pipe:
     full_at, empty_at: whose barrier is signalled in a pair of CTAs: "own"; "leader", the one that issues joint operations,
     by both; "each", both by one. bytes: what this CTA brings.
     once: used once a work tile, at the first step (wait) and after the last (signal), and not in tiles without steps.
-    distance: the waiting operation uses what the producer left that many steps before.
+    distance: the waiting operation uses what the producer left that many steps before; in a tile's first trip what it left last,
+    if that is more than a step; and of a step to come, in its last trip, nothing.
     """
 
     name: str
@@ -117,7 +119,7 @@ def _use(pipe: Pipe, now: Now, distance: int) -> Any:
     """Number of a use, moved up by whole turns of both parities where it could be negative."""
     steps, tiles, offset = pipe.uses
     count = now.full_tiles if pipe.once else now.tiles
-    use = Int32(offset - steps * distance + 2 * pipe.depth * steps * distance)
+    use = Int32(offset - steps * distance + 2 * pipe.depth * steps * max(distance, 0))
     if steps:
         use = use + (now.steps if steps == 1 else now.steps * steps)
     if tiles:
@@ -153,24 +155,26 @@ def producing(pipes: Pipes, operation: str, lane: Lane) -> Pipe:
     return next(pipe for pipe in pipes.table if _is_at(pipe.produce, operation, lane))
 
 
-def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
+def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False, edge: Edge = "") -> None:
     """Wait for all that `operation` needs: inputs that are full, outputs that are empty.
 
     once False: the pipes of every step; True: those used once a work tile. A TMA producer also announces its bytes.
     """
     for pipe in pipes.table:
         if pipe.once == once:
-            _wait_full(pipes, pipe, operation, lane, now)
+            if edge != "last" or pipe.distance >= 0:
+                distance = min(pipe.distance, 1) if edge == "first" else pipe.distance
+                _wait_full(pipes, pipe, operation, lane, now, distance)
             if _is_at(pipe.produce, operation, lane):
                 _wait_empty(pipes, pipe, lane, now)
 
 
-def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now) -> None:
+def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now, distance: int) -> None:
     only = _single_lane(pipe.wait, operation, lane)
     if only is None and not _is_at(pipe.wait, operation, lane):
         return
-    pointer = barrier(pipes, pipe, pipe.full, lane, now, pipe.distance)
-    parity = _parity(pipe, now, pipe.distance)
+    pointer = barrier(pipes, pipe, pipe.full, lane, now, distance)
+    parity = _parity(pipe, now, distance)
     if only is None:
         _wait(pipe.full_by, pipe.full_at, pointer, parity)
         fence("after_wait", pipe.full_fence)

@@ -41,6 +41,11 @@ class Widths:
         return self.tile_q * self.query_tiles * self.ctas
 
     @property
+    def work_keys(self) -> int:
+        """Keys of a work tile of the backward."""
+        return self.tile_kv * self.ctas
+
+    @property
     def is_bf16(self) -> bool:
         """Whether the 16-bit type is bfloat16."""
         return self.element is cutlass.BFloat16

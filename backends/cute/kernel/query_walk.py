@@ -48,11 +48,12 @@ def packed_axis(plan: Widths, sequence: Sequence) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class KeyAt:
-    """Where a key tile is. h: a query head; key: the tile's first key, counted from the sequence's first at hand.
+    """Where a key tile is. h: a query head; key: the tile's first key, counted from the sequence's first at hand; of CTAs that
+    share a work tile, that of this one.
 
     part: which of the times that it is done, for some columns of the head dimensions each.
-    kv_first, kv_last: global positions of its first and last key that exist (inclusive); kv_end, q_end: those after the last key
-    and row at hand. axis, block: of the sequence's query tiles, see `KeySequences`.
+    kv_first, kv_last: global positions of the work tile's first and last key that exist (inclusive); kv_end, q_end: those after
+    the last key and row at hand. axis, block: of the sequence's query tiles, see `KeySequences`.
     """
 
     sequence: Sequence
@@ -112,7 +113,7 @@ def _turn_back(found: Sequence) -> Sequence:
 
 def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
     """Work tiles of a call."""
-    return turned.blocks(plan.tile_kv, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes) * plan.parts
+    return turned.blocks(plan.work_keys, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes) * plan.parts
 
 
 def together(plan: Widths, sizes: Sizes, rows: Any) -> Any:
@@ -137,17 +138,18 @@ def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     turned = work.sequences.turned
     sizes, together, facts = own_sizes(work.sizes), again(work.together), turned.again(turned.facts)
-    across = turned.blocks(plan.tile_kv, facts, sizes.batch)
+    across = turned.blocks(plan.work_keys, facts, sizes.batch)
     tile, part = _divide(tile, plan.parts) if plan.parts > 1 else (tile, 0)
     turns, rest = _divide(tile, together * across)
     heads = cutlass.min(sizes.kv_heads * turned.lanes(sizes) - turns * together, together)
     number, head = _divide(rest, heads)
     number = across - 1 - number if plan.last_first else number
     lane, hkv = _divide(turns * together + head, sizes.kv_heads)
-    found, key = turned.find(plan.tile_kv, turn(sizes), facts, lane, number)
+    found, key = turned.find(plan.work_keys, turn(sizes), facts, lane, number)
     sequence = _turn_back(found)
-    last = cutlass.min(key + (plan.tile_kv - 1), sequence.keys - 1)
+    last = cutlass.min(key + (plan.work_keys - 1), sequence.keys - 1)
     first, last = (sequence.kv_first + place for place in (cutlass.min(key, last), last))
+    key = key if plan.ctas == 1 else key + work.rank * plan.tile_kv
     ends = (sequence.kv_first + sequence.keys, sequence.q_first + sequence.rows)
     place = work.sequences.axis(plan, sequence)
     return KeyAt(

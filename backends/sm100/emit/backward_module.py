@@ -1,7 +1,9 @@
 """The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
 
+from dataclasses import replace
+
 from attnspec.backends.cute.emit.backward_functions import write_backward_functions
-from attnspec.backends.cute.emit.backward_kernel import Frame, is_exact, write_backward_kernels
+from attnspec.backends.cute.emit.backward_kernel import LOADED_BY_PAIR, Frame, has_padding, is_exact, write_backward_kernels
 from attnspec.backends.cute.emit.dispatch import IDLE
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
@@ -32,7 +34,11 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    write_backward_kernels(source, schedule, analysed.spec, Frame(write_opening, write_roles, _closing, True))
+    frame = Frame(write_opening, write_roles, _closing, True)
+    if schedule.dataflow.ctas > 1:
+        pairs = "cutlass.min(tiles_in_all, processors // pair.CTAS)"
+        frame = replace(frame, ctas=pairs, loaded=LOADED_BY_PAIR, is_pair=True)
+    write_backward_kernels(source, schedule, analysed.spec, frame)
     return Module("backward", str(source), source.spans)
 
 
@@ -49,17 +55,19 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
     exact = ", Exact" if is_exact(schedule, analysed.spec) else ""
     source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles{exact}, LearnedRead, SinkRead")
     write_block_imports(source, functions)
+    if schedule.dataflow.ctas > 1:
+        source.line(f"from {SHARED}.blocks import pair")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
     source.line(f"from {SHARED}.work import Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
-    if any(value.part is not None for value in schedule.dataflow.values):
+    if has_padding(schedule):
         source.line(f"from {KERNEL}.blocks.clear_padding import clear_padding")
     source.line(f"from {KERNEL}.blocks.row_products import row_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     passes = (*PASSES, EXACT) if exact else PASSES
-    own = {*passes, *(role_function(role, schedule) for role in schedule.roles)} - {IDLE}
+    own = {*passes, *(role_function(role, schedule) for role in schedule.roles if role.kind != IDLE)}
     for folder, names in ((SHARED, own & EVERYWHERE), (KERNEL, own - EVERYWHERE)):
         for name in sorted(names):
             source.line(f"from {folder}.roles_backward.{name} import {name}")

@@ -33,7 +33,18 @@ def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) 
                     steps = [f"Step({step.operation!r}, None, {step.stage})," for step in role.program]
                     source.line(f"{role.kind!r}: ({' '.join(steps)}),")
         source.line("},")
+        if schedule.dataflow.ctas > 1:
+            write_filled(source, [f"{name}={value}," for name, value in pair_facts(schedule).items()])
     source.line(")")
+
+
+def pair_facts(schedule: Schedule) -> dict[str, object]:
+    """What the plan of a pair of CTAs has beside: where that lies of which it holds half of the columns."""
+    place = schedule.placement
+    facts: dict[str, object] = {"ctas": schedule.dataflow.ctas, "k_columns_offset": place("k_columns").offset}
+    for name in ("q_columns", "do_columns"):
+        facts |= {f"{name}_offset": place(name).offset, f"{name}_stride": place(name).size, f"{name}_depth": place(name).depth}
+    return facts
 
 
 def write_filled(source: Source, items: Sequence[str]) -> None:

@@ -80,8 +80,8 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
 
 
 def write_roles(source: Source, schedule: Schedule) -> None:
-    """The dispatch; in a pair of CTAs warps without a role stand by."""
-    otherwise = STAND_BY if schedule.dataflow.ctas > 1 else None
+    """The dispatch; in a pair of CTAs warps without a role stand by, where all meet before the end."""
+    otherwise = STAND_BY if schedule.dataflow.ctas > 1 and schedule.dataflow.direction == "forward" else None
     write_dispatch(
         source, schedule, lambda role: role_function(role, schedule), lambda role: _condition(role, schedule), otherwise
     )

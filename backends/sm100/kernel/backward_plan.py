@@ -7,6 +7,8 @@ from attnspec.backends.cute.kernel.backward_plan import LANES, BackwardWidths
 from attnspec.backends.cute.kernel.plan import Step
 
 WORD_BYTES = 32  # of the two barriers and two words of `row_products`
+K_STEP = 16  # elements of the summed dimension that a tensor instruction takes
+RUN = 32  # queries beside each other that a thread of a pair has
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class BackwardPlan(BackwardWidths):
     they lie in tensor memory; dq_pieces: pieces in which a row of it is read. parts: times that a work tile is done, each for
     128 columns of dK, dV and dQ (`BackwardShape`); dQ is transposed then, lanes are its columns.
     programs: role kind -> its steps. query_tiles is 1: pipes have no copies.
+    ctas: of a pair 2. Of q and dO each then has half of the rows, and half of the columns of all rows (`q_columns`,
+    `do_columns`); of k its own rows, and half of the columns of the rows of both (`k_columns`).
     deterministic: sums over key tiles have one order, sums of learned tensors are exact. last_first: see `Widths`.
     """
 
@@ -62,11 +66,53 @@ class BackwardPlan(BackwardWidths):
     last_first: bool
     parts: int
     programs: dict[str, tuple[Step, ...]]
+    ctas: int = 1
+    k_columns_offset: int = 0
+    q_columns_offset: int = 0
+    q_columns_stride: int = 0
+    q_columns_depth: int = 0
+    do_columns_offset: int = 0
+    do_columns_stride: int = 0
+    do_columns_depth: int = 0
 
     @property
     def half(self) -> int:
         """Queries of a tile that one of the two compute warpgroups works on."""
         return self.tile_q // 2
+
+    @property
+    def q_rows(self) -> int:
+        """Rows of a tile of q or dO that this CTA has for S and dP."""
+        return self.tile_q // self.ctas
+
+    def first_query(self, warpgroup: Any) -> Any:
+        """The first query of a tile that a compute warpgroup works on."""
+        return warpgroup * (self.half if self.ctas == 1 else RUN)
+
+    def query(self, number: Any) -> Any:
+        """Where a warpgroup's query of that number is, from its first. In a pair it has as many queries of each CTA's dQ."""
+        return number if self.ctas == 1 else number + number // RUN * RUN
+
+    @property
+    def operand_columns(self) -> tuple[int, ...]:
+        """Columns of P and of dS, from their first, where each 16 queries are: those of a warpgroup lie in columns of its own."""
+        return tuple(self._operand_column(first) for first in range(0, self.tile_q, K_STEP))
+
+    def _operand_column(self, query: int) -> int:
+        if self.ctas == 1:
+            return query // self.half * self.half + query % self.half // 2
+        run, place = query // RUN, query % RUN
+        return run % 2 * RUN + (run // 2 * RUN + place) // 2
+
+    def tile_of_columns(self, name: str) -> tuple[str, int, int]:
+        """Of q or dO, what the products of dK and dV take: name of the buffer, where it begins, bytes from a slot to the next."""
+        name = name if self.ctas == 1 else f"{name}_columns"
+        return name, getattr(self, f"{name}_offset"), getattr(self, f"{name}_stride")
+
+    @property
+    def dq_keys_offset(self) -> int:
+        """Where the keys are that the product of dQ takes."""
+        return self.k_offset if self.ctas == 1 else self.k_columns_offset
 
     @property
     def row_tiles_bytes(self) -> int:

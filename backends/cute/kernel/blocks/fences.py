@@ -7,6 +7,7 @@ tcgen05 and the async proxy).
 | tensor_load    | wait::ld, fence::before_thread_sync            | fence::after_thread_sync    |
 | tensor_order   | fence::before_thread_sync                      | fence::after_thread_sync    |
 | shared_async   | fence.proxy.async (generic write, async read)  | nothing                     |
+| cluster_async  | the same, of the shared memory of both CTAs    | nothing                     |
 | tensor_result  | nothing (commit orders it)                     | fence::after_thread_sync    |
 """
 
@@ -34,3 +35,5 @@ def fence(moment: Moment, kind: str) -> None:
         ptx("tcgen05.fence::before_thread_sync;")
     elif kind == "shared_async":
         cute.arch.fence_proxy("async.shared", space="cta")
+    elif kind == "cluster_async":
+        cute.arch.fence_proxy("async.shared", space="cluster")

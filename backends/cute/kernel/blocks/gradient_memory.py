@@ -13,9 +13,9 @@ QUAD = 4  # f32 values of 16 bytes
 
 
 def add(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, now: Now, chunk: int, row_tile: Any) -> None:
-    """A chunk of dQ added to the sum of its query tile, or of a part of it (PTX ISA, cp.reduce.async.bulk)."""
+    """A chunk of dQ added to the sum of its query tile, or of a part or a share of it (PTX ISA, cp.reduce.async.bulk)."""
     source = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-    offset = Int64(row_tile) * (plan.sum_width * plan.tile_q) + chunk * plan.chunk * LANES
+    offset = Int64(row_tile) * (plan.sum_width * plan.tile_q // plan.ctas) + chunk * plan.chunk * LANES
     target = (tiles.sum_dq.iterator + offset).toint()
     text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{$r0}], [{$r1}], {$r2};"
     count = Int32(plan.chunk * LANES * 4)

@@ -50,6 +50,18 @@ def meet() -> None:
     cute.arch.cluster_wait()
 
 
+def put(to: Any, address: Any, words: list[Any]) -> None:
+    """16 bytes to an address of the shared memory of the CTA of rank `to`."""
+    lines = (
+        ".reg .pred own;\n\t.reg .b32 there;",
+        "setp.eq.s32 own, {$r1}, {$r2};",
+        "mapa.shared::cluster.u32 there, {$r0}, {$r1};",
+        "@own st.shared.v4.b32 [{$r0}], {{$r3}, {$r4}, {$r5}, {$r6}};",
+        "@!own st.shared::cluster.v4.b32 [there], {{$r3}, {$r4}, {$r5}, {$r6}};",
+    )
+    ptx("{\n\t" + "\n\t".join(lines) + "\n\t}", address, Int32(to), rank(), *words)
+
+
 def least(address: Any, value: Any) -> None:
     """The word at an address of both CTAs' shared memory becomes the lesser of what it is and `value`."""
     for one in range(CTAS):

@@ -4,7 +4,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.backward_plan import PART, BackwardWidths
+from attnspec.backends.cute.kernel.backward_plan import LANES, PART, BackwardWidths
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, put_words, row_address
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
@@ -35,6 +35,10 @@ def convert(plan: BackwardWidths, sizes: Sizes, sequences: Sequences, scale: Flo
 
 def _offset(plan: BackwardWidths, column: int, row: Any) -> Any:
     """Where four columns of a row are in the sum, see `gradient_memory.stage`."""
+    if plan.ctas > 1:  # of each CTA half of the rows; a lane has half of a row's columns
+        rows, columns = plan.tile_q // plan.ctas, plan.dq_columns
+        share, lane = row // rows, row % rows + column // columns * rows
+        return share * (plan.sum_width * rows * 4) + column % columns * (LANES * 4) + lane * (QUAD * 4)
     if plan.parts == 1:
         return column * (plan.tile_q * 4) + row * (QUAD * 4)
     return ((column // PART) * plan.tile_q + row) * (PART * 4) + column % PART * 4

@@ -64,7 +64,7 @@ def _one(
         box, offset_width = (tiles.k, plan.head_dim) if name == "load_k" else (tiles.v, plan.head_dim_v)
         _keys(plan, box, pipes, name, at, now, offset_width, is_first)
     elif name == "load_rows":
-        _rows(plan, tiles, pipes, work, at, query, now)
+        load_rows(plan, tiles, pipes, work, at, query, now)
     else:
         is_query = name == "load_q"
         box, width = (tiles.q, plan.head_dim) if is_query else (tiles.do, plan.head_dim_v)
@@ -89,7 +89,7 @@ def _copy(plan: BackwardWidths, box: Box, pipes: Pipes, name: str, place: tuple[
         cute.copy(box.atom, box.source[None, row, column, head, batch], box.boxes[None, first + column], tma_bar_ptr=full)
 
 
-def _rows(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, at: KeyAt, query: Any, now: Now) -> None:
+def load_rows(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, at: KeyAt, query: Any, now: Now) -> None:
     """What the rows of a query tile bring, as plain bytes (PTX ISA, cp.async.bulk)."""
     pipe = producing(pipes, "load_rows", None)
     before(pipes, "load_rows", None, now)

@@ -10,12 +10,12 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
-from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks import f32, pair
 from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, all_keys, keys_below
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.cute.kernel.work import again
-from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
+from attnspec.backends.sm100.kernel.backward_plan import RUN, BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from cutlass import Float32, Int32, Uint32
 
@@ -80,12 +80,19 @@ def scored(mods: BackwardMods, s: Column, element: Element) -> tuple[Column, Col
     return found, None if pairs[0][1] is None else [Float32(slope) for _, slope in pairs]
 
 
-def visible_words(mods: BackwardMods, element: Element, count: int) -> list[Uint32]:
+def load_part(plan: BackwardPlan, address: Any) -> Column:
+    """All of a thread's columns of S, from its first."""
+    pieces = [tensor_memory.load(address + plan.query(first), CHUNK) for first in range(0, plan.half, CHUNK)]
+    tensor_memory.wait_loads()
+    return [value for piece in pieces for value in piece]
+
+
+def visible_words(plan: BackwardPlan, mods: BackwardMods, element: Element, count: int) -> list[Uint32]:
     """A word for each 32 of a thread's queries: which of them see its key, both being inside their sequences."""
     inside = all_keys(element.kv < element.at.kv_end)
     words = []
     for first in range(0, count, WORD):
-        start = element.first_query + first
+        start = element.first_query + plan.query(first)
         visible = keys_below(element.at.q_end, start) & inside
         if mods.mask is not None:
             visible = visible & mods.mask(element.kv, start, element.at, element.key)
@@ -112,10 +119,11 @@ def rewrite(plan: BackwardPlan, mods: BackwardMods, address: Int32, element: Ele
     is_by_words = is_partial and mods.mask_reads
     count = CHUNK if is_by_words else LOOP_CHUNK
     for first in cutlass.range(0, plan.half, count, unroll=1):
-        own = moved(element, first)
-        words = visible_words(mods, own, count) if cutlass.const_expr(is_by_words) else None
-        s, _ = scored(mods, load_column(address + first, count), own)
-        tensor_memory.store(address + first, f32.words(masked(s, words, 0)))
+        place = plan.query(first)
+        own = moved(element, place)
+        words = visible_words(plan, mods, own, count) if cutlass.const_expr(is_by_words) else None
+        s, _ = scored(mods, load_column(address + place, count), own)
+        tensor_memory.store(address + place, f32.words(masked(s, words, 0)))
     tensor_memory.wait_stores()
 
 
@@ -151,13 +159,20 @@ def _unless_zero(probability: Float32, value: Float32) -> Float32:
     return Float32(cutlass.select_(probability == Float32(0.0), Float32(0.0), value))
 
 
-def share(plan: BackwardPlan, address: Any, row: Any, words: list[Int32], start: Any = 0) -> None:
+def share(plan: BackwardPlan, address: Any, row: Any, words: list[Int32], start: Any = 0, first: Any = 0) -> None:
     """Values of dS, 16 bits each, to a thread's 128-byte row of shared memory, swizzled as the tensor core reads it.
 
-    start: the 16-byte piece of the row that they begin with.
+    start: the 16-byte piece of the row that the thread's queries begin with; first: number of the first query at hand. In a pair
+    the row is in the CTA that makes dQ of the query.
     """
     per_row = plan.row_bytes // 16
     address, row = again(address), again(row)  # or the places of all pieces are found before the loop, and spill
-    for piece in range(len(words) // 4):
-        place = address + ((row % per_row) ^ (start + piece)) * 16
-        ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *words[4 * piece : 4 * piece + 4])
+    for at in range(len(words) // 4):
+        four = words[4 * at : 4 * at + 4]
+        if plan.ctas == 1:
+            place = address + ((row % per_row) ^ (start + first // PIECE + at)) * 16
+            ptx("st.shared.v4.b32 [{$r0}], {{$r1}, {$r2}, {$r3}, {$r4}};", place, *four)
+        else:
+            number = first + at * PIECE
+            place = address + ((row % per_row) ^ (start + number % RUN // PIECE)) * 16
+            pair.put(number // RUN, place, four)

@@ -73,8 +73,9 @@ def gather_in_loop(
     """Take in d(score) of a step from tensor memory, a chunk at a time: with all at hand, its addresses and loads would spill."""
     tensor_memory.wait_stores()
     for first in cutlass.range(0, plan.half, gradient_step.LOOP_CHUNK, unroll=1):
-        ds = gradient_step.load_column(address + first, gradient_step.LOOP_CHUNK)
-        gather(tiles, mods, sums, ds, None, gradient_step.moved(element, first))
+        place = plan.query(first)
+        ds = gradient_step.load_column(address + place, gradient_step.LOOP_CHUNK)
+        gather(tiles, mods, sums, ds, None, gradient_step.moved(element, place))
 
 
 def end_diagonals(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Any) -> None:

@@ -36,16 +36,17 @@ def loop(
     """
     s, p, dp, ds = columns
     for first in cutlass.range(0, plan.half, CHUNK, unroll=1):
-        own = gradient_step.moved(element, first)
-        words = gradient_step.visible_words(mods, own, CHUNK)
-        raw, dp_part = tensor_memory.load(s + first, CHUNK), tensor_memory.load(dp + first, CHUNK)
+        place = plan.query(first)
+        own = gradient_step.moved(element, place)
+        words = gradient_step.visible_words(plan, mods, own, CHUNK)
+        raw, dp_part = tensor_memory.load(s + place, CHUNK), tensor_memory.load(dp + place, CHUNK)
         tensor_memory.wait_loads()
         scores, slopes = gradient_step.scored(mods, raw, own)
-        minus_lse, minus_delta = (gradient_step.load_rows(rows + (plan.tile_q * plane + first) * 4, CHUNK) for plane in (0, 1))
+        minus_lse, minus_delta = (gradient_step.load_rows(rows + (plan.tile_q * plane + place) * 4, CHUNK) for plane in (0, 1))
         weights = gradient_step.probabilities(mods, gradient_step.masked(scores, words, 0), minus_lse)
         tensor_memory.store(p + first // 2, f32.narrow(weights, plan.element))
         found = gradient_step.score_gradients(weights, list(dp_part), minus_delta, True)
         learned_gradient.gather(tiles, mods, sums, found, gradient_step.scaled(mods, raw, own), own)
         narrow = f32.narrow(gradient_step.weighted(found, slopes), plan.element)
         tensor_memory.store(ds + first // 2, narrow)
-        gradient_step.share(plan, shared, row, narrow, piece + first // gradient_step.PIECE)
+        gradient_step.share(plan, shared, row, narrow, piece, first)

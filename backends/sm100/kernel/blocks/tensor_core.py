@@ -7,6 +7,7 @@ A pair of CTAs multiplies 256 rows, 128 of each, by one B, of which each CTA hol
 addresses; A and the product of a CTA's rows are its own (PTX ISA, cta_group::2).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import cutlass.cute as cute
@@ -92,22 +93,20 @@ def probability_value(
     _issue(d, p, v | fixed, code, offsets, [upper], flag, ctas)
 
 
-def halves_product(d: Any, a: Any, b: Any, count: int, code: int, accumulate: bool | Boolean) -> None:
-    """D (+)= A B, summed over `count` elements. a: tensor address of 16-bit values in two halves, each at the start of as many
-    columns as it has elements; b: start, in 16-byte units, of a tile of `count` rows.
+def scattered_product(
+    d: Any, a: Any, b: Any, columns: Sequence[int], code: int, accumulate: bool | Boolean, ctas: int = 1
+) -> None:
+    """D (+)= A B. a: tensor address of 16-bit values, columns: of each 16 of them, from there; b: start, in 16-byte units, of a
+    tile of as many rows as there are values.
     """
-    half = count // 2
-    offsets = []
-    for first in range(0, count, K_STEP):
-        column = first // half * half + first % half // 2
-        offsets.append((column, first * ROW_BYTES >> 4))
+    offsets = [(column, step * K_STEP * ROW_BYTES >> 4) for step, column in enumerate(columns)]
     flag = Int32(int(accumulate)) if isinstance(accumulate, bool) else Int32(accumulate)
-    fixed, upper = upper_half(count * ROW_BYTES)
-    _issue(d, a, b | fixed, code, offsets, [upper], flag)
+    fixed, upper = upper_half(len(columns) * K_STEP * ROW_BYTES)
+    _issue(d, a, b | fixed, code, offsets, [upper], flag, ctas)
 
 
-def transposed_product(d: Any, a: Any, b: Any, count: int, code: int) -> None:
+def transposed_product(d: Any, a: Any, b: Any, count: int, code: int, ctas: int = 1) -> None:
     """D = A^T B, summed over `count` rows of both; a, b: starts, in 16-byte units, of tiles of `count` rows."""
     steps = [(first * ROW_BYTES >> 4,) * 2 for first in range(0, count, K_STEP)]
     fixed, upper = upper_half(count * ROW_BYTES)
-    _issue(d, a | fixed, b | fixed, code, steps, [upper, upper], Int32(0))
+    _issue(d, a | fixed, b | fixed, code, steps, [upper, upper], Int32(0), ctas)

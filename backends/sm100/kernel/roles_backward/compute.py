@@ -6,7 +6,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
-from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks import f32, pair
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, renewed, visit
 from attnspec.backends.cute.kernel.work import Work, again, key_tile, touches
@@ -52,7 +52,7 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
                 now = Now(steps + done + step, visited, full)
                 query = own.sequence.q_first + key_tile(run, step) * plan.tile_q
                 element = gradient_step.Element(kv, query + place.query, own, key)
-                is_last = own.kv_first + plan.tile_kv > own.kv_end
+                is_last = own.kv_first + plan.work_keys > own.kv_end
                 is_partial = touches(plan.tile_q, own.q_end, hidden(renewed(own)), query) | is_last
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
                 if cutlass.const_expr(mods.merges):
@@ -74,13 +74,15 @@ def _find_place(plan: BackwardPlan, tiles: BackwardTiles) -> _Place:
     half = cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
     row = thread % plan.tile_kv
     tensor = tiles.starts.load()
-    first = half * plan.half
+    first = plan.first_query(half)
 
     def columns(column: int) -> Any:
         return tensor_memory.warp_address(tensor, column + first, row // 32)
 
     shared, piece = tiles.shared + plan.ds_offset + row * plan.row_bytes, 0
-    if plan.half < plan.box_columns:
+    if plan.ctas > 1:
+        shared, piece = shared + pair.rank() * (plan.tile_kv * plan.row_bytes), first // gradient_step.PIECE
+    elif plan.half < plan.box_columns:
         piece = half * (plan.half // gradient_step.PIECE)
     else:
         shared += half * (plan.tile_kv * plan.row_bytes)
@@ -104,28 +106,32 @@ def _step(
     element = gradient_step.renewed(element)
     masks = is_partial and not mods.mask_reads
     # Before there are scores: a mask of many instructions, spread over them, would want as many registers more.
-    words = gradient_step.visible_words(mods, element, plan.half) if masks else None
+    words = gradient_step.visible_words(plan, mods, element, plan.half) if masks else None
     before(pipes, "load_s", None, now)
     rewrites = mods.score_reads or (is_partial and mods.mask_reads)
     if rewrites:
         gradient_step.rewrite(plan, mods, place.s, element, is_partial)
     # All of S at once hides its latency; scored, it would be all tanhs at once.
     at_once = rewrites or mods.score is None
-    s = gradient_step.load_column(place.s, plan.half) if at_once else []
-    after(pipes, "load_s", None, now)
+    s = gradient_step.load_part(plan, place.s) if at_once else []
+    if at_once:
+        after(pipes, "load_s", None, now)
     before(pipes, "exp", None, now)
     rows = place.rows + slot(find(pipes, "rows"), now) * plan.rows_stride
     kept: list[Any] = []
     # A chunk of P at a time, half a chunk where more than that is alive at once: shares of learned tensors, slopes, S beside P.
     count = gradient_step.LOOP_CHUNK if mods.learned else gradient_step.CHUNK
     for first in range(0, plan.half, count):
-        raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + first, count)
-        own = gradient_step.moved(element, first)
+        at = plan.query(first)
+        raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + at, count)
+        own = gradient_step.moved(element, at)
         part, slopes = (raw, None) if rewrites else gradient_step.scored(mods, raw, own)
         part = gradient_step.masked(part, words, first)
-        p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + first * 4, count))
+        p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + at * 4, count))
         tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
         kept += gradient_step.weighted(p, slopes)
+    if not at_once:
+        after(pipes, "load_s", None, now)
     after(pipes, "exp", None, now)
     before(pipes, "load_dp", None, now)
     ds: list[Any] = []
@@ -133,15 +139,15 @@ def _step(
     coming = tensor_memory.load(place.dp, count)
     for first in range(0, plan.half, count):
         tensor_memory.wait_loads()
-        dp, rest = coming, first + count < plan.half
-        coming = tensor_memory.load(place.dp + first + count, count) if rest and not mods.gathers_in_loop else dp
-        own = gradient_step.moved(element, first)
+        dp, rest, at, following = coming, first + count < plan.half, plan.query(first), plan.query(first + count)
+        coming = tensor_memory.load(place.dp + following, count) if rest and not mods.gathers_in_loop else dp
+        own = gradient_step.moved(element, at)
         weights = kept[first : first + count]
-        minus_delta = gradient_step.load_rows(rows + (plan.tile_q + first) * 4, count)
+        minus_delta = gradient_step.load_rows(rows + (plan.tile_q + at) * 4, count)
         found = gradient_step.score_gradients(weights, dp, minus_delta, is_partial or mods.may_hide)
         if mods.gathers_in_loop:
-            tensor_memory.store(place.dp + first, f32.words(found))
-            coming = tensor_memory.load(place.dp + first + count, count) if rest else dp
+            tensor_memory.store(place.dp + at, f32.words(found))
+            coming = tensor_memory.load(place.dp + following, count) if rest else dp
         else:
             learned_gradient.gather(tiles, mods, sums, found, None, own)
         ds += f32.narrow(found, plan.element)

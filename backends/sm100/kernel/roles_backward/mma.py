@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.backward_plan import PART
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.pipes import Edge, Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.query_walk import locate, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
@@ -30,12 +30,12 @@ def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods
         if trips > 0:
             start = Now(steps, visited, full)
             _once(pipes, program, 0, start, before)
-            _trip(plan, tiles, pipes, program, (0,), at.part, start, Boolean(False))
+            _trip(plan, tiles, pipes, program, (0,), at.part, start, Boolean(False), "first")
             _once(pipes, program, 1, start, before)
             for trip in cutlass.range(1, trips, unroll=1):
                 _trip(plan, tiles, pipes, program, (0, 1), at.part, Now(steps + trip, visited, full), trip > 1)
             _once(pipes, program, 0, start, after)
-            _trip(plan, tiles, pipes, program, (1,), at.part, Now(steps + trips, visited, full), trips > 1)
+            _trip(plan, tiles, pipes, program, (1,), at.part, Now(steps + trips, visited, full), trips > 1, "last")
             _once(pipes, program, 1, start, after)
         steps += trips
         visited += 1
@@ -59,16 +59,17 @@ def _trip(
     part: Any,
     now: Now,
     has_lagged: Any,
+    edge: Edge = "",
 ) -> None:
     """One trip through the program. part: of the head dimensions (`BackwardPlan`).
 
-    has_lagged: whether an operation of stage 1 has run before in this work tile.
+    has_lagged: whether an operation of stage 1 has run before in this work tile. edge: whether it is the tile's first or last.
     """
     for step in program:
         if step.stage not in stages:
             continue
         own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
-        before(pipes, step.operation, None, own)
+        before(pipes, step.operation, None, own, edge=edge)
         accumulate = has_lagged if step.stage else Boolean(1 in stages)
         PRODUCTS[step.operation](plan, tiles, pipes, own, part, accumulate)
         after(pipes, step.operation, None, own)
@@ -93,45 +94,47 @@ def _scores(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, pa
     """S^T = K Q^T."""
     tensor, shared = tensor_core.starts(tiles.starts)
     q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.tile_q, False)
-    rows = (plan.tile_kv, plan.tile_q)
-    tensor_core.query_key(tensor + plan.s_column, _at(shared, plan.k_offset), q, plan.width_qk, rows, code)
+    code = tensor_core.instruction(plan.is_bf16, plan.work_keys, plan.tile_q, False)
+    rows = (plan.tile_kv, plan.q_rows)
+    tensor_core.query_key(tensor + plan.s_column, _at(shared, plan.k_offset), q, plan.width_qk, rows, code, plan.ctas)
 
 
 def _probability_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dP^T = V dO^T."""
     tensor, shared = tensor_core.starts(tiles.starts)
     do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.tile_q, False)
-    rows = (plan.tile_kv, plan.tile_q)
-    tensor_core.query_key(tensor + plan.dp_column, _at(shared, plan.v_offset), do, plan.width_v, rows, code)
+    code = tensor_core.instruction(plan.is_bf16, plan.work_keys, plan.tile_q, False)
+    rows = (plan.tile_kv, plan.q_rows)
+    tensor_core.query_key(tensor + plan.dp_column, _at(shared, plan.v_offset), do, plan.width_v, rows, code, plan.ctas)
 
 
 def _value_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dV += P^T dO."""
     tensor, shared = tensor_core.starts(tiles.starts)
-    do = _slot(pipes, "do", shared, plan.do_offset, plan.do_stride, now)
-    do = _part(plan, do, plan.tile_q, part, plan.parts_v)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.dv_width, True)
-    tensor_core.halves_product(tensor + plan.dv_column, tensor + plan.p_column, do, plan.tile_q, code, accumulate)
+    name, offset, stride = plan.tile_of_columns("do")
+    do = _part(plan, _slot(pipes, name, shared, offset, stride, now), plan.tile_q, part, plan.parts_v)
+    code = tensor_core.instruction(plan.is_bf16, plan.work_keys, plan.dv_width, True)
+    d, p, columns = tensor + plan.dv_column, tensor + plan.p_column, plan.operand_columns
+    tensor_core.scattered_product(d, p, do, columns, code, accumulate, plan.ctas)
 
 
 def _key_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dK += dS^T Q."""
     tensor, shared = tensor_core.starts(tiles.starts)
-    q = _slot(pipes, "q", shared, plan.q_offset, plan.q_stride, now)
-    q = _part(plan, q, plan.tile_q, part, plan.parts_qk)
-    code = tensor_core.instruction(plan.is_bf16, plan.tile_kv, plan.dk_width, True)
-    tensor_core.halves_product(tensor + plan.dk_column, tensor + plan.ds_column, q, plan.tile_q, code, accumulate)
+    name, offset, stride = plan.tile_of_columns("q")
+    q = _part(plan, _slot(pipes, name, shared, offset, stride, now), plan.tile_q, part, plan.parts_qk)
+    code = tensor_core.instruction(plan.is_bf16, plan.work_keys, plan.dk_width, True)
+    d, ds, columns = tensor + plan.dk_column, tensor + plan.ds_column, plan.operand_columns
+    tensor_core.scattered_product(d, ds, q, columns, code, accumulate, plan.ctas)
 
 
 def _query_gradient(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, part: Any, accumulate: Any) -> None:
     """dQ = dS K, dS read from shared memory, transposed; where there are parts, dQ^T = K^T dS of 128 columns of K."""
     tensor, shared = tensor_core.starts(tiles.starts)
-    ds, k = _at(shared, plan.ds_offset), _at(shared, plan.k_offset)
+    ds, k = _at(shared, plan.ds_offset), _at(shared, plan.dq_keys_offset)
     if plan.parts == 1:
-        code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.width_qk, True, True)
-        tensor_core.transposed_product(tensor + plan.dq_column, ds, k, plan.tile_kv, code)
+        code = tensor_core.instruction(plan.is_bf16, plan.tile_q, plan.dk_width, True, True)
+        tensor_core.transposed_product(tensor + plan.dq_column, ds, k, plan.work_keys, code, plan.ctas)
     else:
         k = _part(plan, k, plan.tile_kv, part, plan.parts_qk)
         code = tensor_core.instruction(plan.is_bf16, PART, plan.tile_q, True, True)
