@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from attnspec.runtime.draw_inputs import Inputs
 from attnspec.runtime.oracle import Answer, Problem, solve
-from attnspec.runtime.tolerance import Tolerance, tolerance
+from attnspec.runtime.tolerance import Tolerance, tolerance, tolerance_of_stored
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,15 +44,33 @@ def compare(attention: "Attention", inputs: Inputs, forward_only: bool = False) 
 
 
 def judge(attention: "Attention", inputs: Inputs, runs: Sequence[Mapping[str, Tensor]], forward_only: bool) -> tuple[Row, ...]:
-    """The rows of results that are there already: of several runs, of each result the one nearest to its tolerance."""
-    answer = solve(problem(attention, inputs), *(() if forward_only else (as_float64(inputs.dout), as_float64(inputs.dlse))))
+    """The rows of results that are there already: of several runs, of each result the one nearest to its tolerance.
+
+    A GPU kernel's gradients of learned tensors are held against those of the forward that it computed itself too.
+    """
+    call = problem(attention, inputs)
+    dout, dlse = (None, None) if forward_only else (as_float64(inputs.dout), as_float64(inputs.dlse))
+    answer = solve(call, dout, dlse)
     exact, magnitude = named(answer)
-    rows = []
+    found: dict[str, list[Row]] = {}
     for name, array in runs[0].items():
         allowance = tolerance_of(attention, inputs, answer, name, array.dtype)
-        found = [row(label(name), as_float64(got[name]), exact[name], magnitude[name], allowance) for got in runs]
-        rows.append(max(found, key=lambda one: one.worst))
-    return tuple(rows)
+        allowed = allowance.allowed(exact[name], magnitude[name])
+        found[name] = [row(label(name), as_float64(got[name]), exact[name], allowed, allowance.reason) for got in runs]
+    if attention.learned and not forward_only and is_gpu(attention, inputs):
+        for got in runs:
+            stored = solve(call, dout, dlse, (as_float64(got["out"]), as_float64(got["lse"])))
+            for name in attention.learned:
+                found[name].append(row_of_stored(attention, inputs, stored, name, got[name]))
+    return tuple(max(rows, key=lambda one: one.worst) for rows in found.values())
+
+
+def row_of_stored(attention: "Attention", inputs: Inputs, stored: Answer, name: str, got: Tensor) -> Row:
+    """A learned tensor's gradient against that of the stored forward."""
+    allowance = tolerance_of_stored(*sizes(attention, inputs), stored.largest_score)
+    exact = stored.exact.gradients[name]
+    allowed = allowance.allowed(exact, stored.magnitude.gradients[name], stored.spread[name])
+    return row(label(name), as_float64(got), exact, allowed, allowance.reason)
 
 
 def label(name: str) -> str:
@@ -106,26 +124,35 @@ def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: s
     """The tolerance of a result by its name and type."""
     spec = attention.spec
     stored: dict[torch.dtype, DType] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-    is_gpu = inputs.q.device.type != "cpu" or attention.on is not None
+    rounds = is_gpu(attention, inputs)
     return tolerance(
         spec.dtype,
-        max(spec.head_dim, spec.head_dim_v),
-        max(inputs.q.shape[-3], inputs.k.shape[-3]),
+        *sizes(attention, inputs),
         answer.largest_score,
-        roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if is_gpu else 0,
+        roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if rounds else 0,
         stored=stored.get(dtype),
-        flushes=is_gpu,
+        flushes=rounds,
     )
 
 
-def row(name: str, got: NDArray, exact: NDArray, magnitude: NDArray, allowance: Tolerance) -> Row:
+def is_gpu(attention: "Attention", inputs: Inputs) -> bool:
+    """Whether a GPU kernel ran, be it in the emulator."""
+    return inputs.q.device.type != "cpu" or attention.on is not None
+
+
+def sizes(attention: "Attention", inputs: Inputs) -> tuple[int, int]:
+    """The longest product and the longest sum."""
+    spec = attention.spec
+    return max(spec.head_dim, spec.head_dim_v), max(inputs.q.shape[-3], inputs.k.shape[-3])
+
+
+def row(name: str, got: NDArray, exact: NDArray, allowed: NDArray, reason: str) -> Row:
     """The comparison of one result; a NaN or an infinity must be met by its like."""
     if got.size == 0:
-        return Row(name, 0.0, 0.0, 0.0, allowance.reason)
-    allowed = allowance.allowed(exact, magnitude)
+        return Row(name, 0.0, 0.0, 0.0, reason)
     with np.errstate(invalid="ignore"):
         same = (got == exact) | (np.isnan(got) & np.isnan(exact))
         error = np.where(same, 0.0, np.abs(got - exact))
     ratio = np.where(same, 0.0, np.where(np.isfinite(error), error / allowed, np.inf))
     worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    return Row(name, float(np.nanmax(error)), float(allowed[worst]), float(ratio.max()), allowance.reason)
+    return Row(name, float(np.nanmax(error)), float(allowed[worst]), float(ratio.max()), reason)

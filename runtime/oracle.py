@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from attnspec.runtime.oracle_expression import Dual, evaluate
+from attnspec.runtime.oracle_scatter import scatter
 from numpy.typing import NDArray
 
 from attnspec.language.expr import Name, Read
@@ -56,11 +57,16 @@ class Results:
 
 @dataclass(frozen=True)
 class Answer:
-    """exact: the results. magnitude: the same sums of absolute terms. largest_score: of any visible pair, in absolute terms."""
+    """exact: the results. magnitude: the same sums of absolute terms. largest_score: of any visible pair, in absolute terms.
+
+    spread: of each learned tensor's gradient, the root of the sum over rows of the squares of what a row adds in absolute terms:
+    how far errors that are independent from row to row carry.
+    """
 
     exact: Results
     magnitude: Results
     largest_score: float
+    spread: dict[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,14 @@ class Portion:
     kv_offset: int
 
 
-def solve(problem: Problem, dout: Floats | None = None, dlse: Floats | None = None) -> Answer:
-    """Forward results, and gradients of sum(out * dout) + sum(lse * dlse) if dout is given (dlse defaults to 0)."""
+def solve(
+    problem: Problem, dout: Floats | None = None, dlse: Floats | None = None, stored: tuple[Floats, Floats] | None = None
+) -> Answer:
+    """Forward results, and gradients of sum(out * dout) + sum(lse * dlse) if dout is given (dlse defaults to 0).
+
+    stored: out and lse as a kernel rounded and stored them. A backward works from these, so the gradients are then those that it
+    would give without an error of its own: probabilities exp(score - lse), and delta from out.
+    """
     spec = problem.spec
     out = np.zeros((*problem.q.shape[:-1], spec.head_dim_v))
     packed = problem.cu_seqlens_q is not None
@@ -85,7 +97,7 @@ def solve(problem: Problem, dout: Floats | None = None, dlse: Floats | None = No
     gradients |= {tensor.name: np.zeros(problem.tensors[tensor.name].shape) for tensor in spec.learned}
     exact = Results(out, lse, gradients)
     magnitude = Results(out.copy(), lse.copy(), {name: array.copy() for name, array in gradients.items()})
-    largest = 0.0
+    largest, spread = 0.0, {tensor.name: np.zeros(problem.tensors[tensor.name].shape) for tensor in spec.learned}
     for b in range(batch_of(problem)):
         rows, keys = slices(problem, b)
         sequence = take(problem, b)
@@ -93,7 +105,8 @@ def solve(problem: Problem, dout: Floats | None = None, dlse: Floats | None = No
         upstream = None
         if dout is not None:
             upstream = (by_head(dout[rows]), np.zeros_like(lse[lse_rows]) if dlse is None else dlse[lse_rows])
-        found = solve_sequence(spec, sequence, problem.tensors, upstream)
+        kept = None if stored is None else (by_head(stored[0][rows]), stored[1][lse_rows])
+        found = solve_sequence(spec, sequence, problem.tensors, upstream, kept)
         for whole, part in ((exact, found.exact), (magnitude, found.magnitude)):
             whole.out[rows] = by_row(part.out)
             whole.lse[lse_rows] = part.lse
@@ -102,11 +115,19 @@ def solve(problem: Problem, dout: Floats | None = None, dlse: Floats | None = No
                     whole.gradients[name][rows if name == "q" else keys] = by_row(value)
                 else:
                     whole.gradients[name] += value
+        for name, value in found.spread.items():
+            spread[name] = np.hypot(spread[name], value)
         largest = max(largest, found.largest_score)
-    return Answer(exact, magnitude, largest)
+    return Answer(exact, magnitude, largest, spread)
 
 
-def solve_sequence(spec: Spec, part: Portion, tensors: Mapping[str, NDArray], upstream: tuple[Floats, Floats] | None) -> Answer:
+def solve_sequence(
+    spec: Spec,
+    part: Portion,
+    tensors: Mapping[str, NDArray],
+    upstream: tuple[Floats, Floats] | None,
+    stored: tuple[Floats, Floats] | None = None,
+) -> Answer:
     """One sequence; arrays (heads, rows, ...), k and v gradients (kv_heads, rows, ...)."""
     learned = frozenset(tensor.name for tensor in spec.learned)
     heads, group = len(part.q), len(part.q) // max(1, len(part.k))
@@ -129,12 +150,16 @@ def solve_sequence(spec: Spec, part: Portion, tensors: Mapping[str, NDArray], up
         size = np.where(seen, slack + np.abs(np.where(seen, masked, 0.0)), 0.0)
         largest = float(size[np.isfinite(size)].max(initial=0.0))
         magnitude = Results(product(probability, seen, np.abs(v)), 1.0 + np.abs(np.where(np.isinf(lse), 0.0, lse)), {})
-        exact = Results(out, lse, {})
+        exact, spread = Results(out, lse, {}), {}
         if upstream is not None:
+            left = out if stored is None else stored[0]
+            if stored is not None:
+                probability, sink_probability = probabilities(masked, seen, sink, stored[1])
             state = Backward(part, given, k, v, group, np.asarray(scale.value), score, seen, probability, sink_probability, sink)
-            gradients(exact, state, tensors, learned, *upstream, absolute=False)
-            gradients(magnitude, state, tensors, learned, *upstream, absolute=True)
-    return Answer(exact, magnitude, largest)
+            exact.gradients.update(gradients(left, state, tensors, learned, *upstream))
+            spread = {name: np.zeros(tensors[name].shape) for name in learned}
+            magnitude.gradients.update(gradients(magnitude.out, state, tensors, learned, *upstream, spread))
+    return Answer(exact, magnitude, largest, spread)
 
 
 def softmax(score: Floats, sink: Dual | None) -> tuple[Floats, Floats, Floats]:
@@ -147,6 +172,13 @@ def softmax(score: Floats, sink: Dual | None) -> tuple[Floats, Floats, Floats]:
     total = weight.sum(-1) + sink_weight
     safe = np.where(total == 0, 1.0, total)
     return weight / safe[..., None], shift + np.log(total), sink_weight / safe
+
+
+def probabilities(score: Floats, seen: NDArray[np.bool_], sink: Dual | None, lse: Floats) -> tuple[Floats, Floats]:
+    """Those of a stored log-sum-exp, as `softmax` gives them; 0 in a row with nothing visible."""
+    shift = np.where(np.isinf(lse), 0.0, lse)
+    sink_score = np.full(lse.shape, -np.inf) if sink is None else np.broadcast_to(sink.value, (*lse.shape, 1))[..., 0]
+    return np.where(seen, np.exp(score - shift[..., None]), 0.0), np.exp(sink_score - shift)
 
 
 def product(weight: Floats, seen: NDArray[np.bool_], value: Floats) -> Floats:
@@ -174,53 +206,42 @@ class Backward:
 
 
 def gradients(
-    results: Results,
+    out: Floats,
     state: Backward,
     tensors: Mapping[str, NDArray],
     learned: frozenset[str],
     dout: Floats,
     dlse: Floats,
-    absolute: bool,
-) -> None:
-    """Fill `results.gradients`; with `absolute`, the sums of absolute terms instead."""
+    spread: dict[str, Floats] | None = None,
+) -> dict[str, Floats]:
+    """By name, from the forward's `out`; with `spread`, which is then filled, the sums of absolute terms instead."""
+    absolute = spread is not None
     size = np.abs if absolute else (lambda array: array)
     sign = 1.0 if absolute else -1.0
     p, q, k, v = state.probability, size(state.part.q), size(state.k), size(state.v)
     dout, dlse = size(dout), size(dlse)
-    given = (dout * results.out).sum(-1) * sign + dlse
+    given = (dout * out).sum(-1) * sign + dlse
     dp = dout @ v.swapaxes(1, 2)
     # A masked pair adds nothing, whatever its slope (0 * inf would be NaN).
     dscore = np.where(state.seen, p * (dp + given[..., None]), 0.0)
     draw = np.where(state.seen, dscore * size(np.asarray(state.score.slopes.get(SCORE, 0.0))), 0.0) * size(state.scale)
     turned = state.seen.swapaxes(1, 2)
     fold = (len(state.part.k), state.group)
-    results.gradients["q"] = product(draw, state.seen, k)
-    results.gradients["k"] = product(draw.swapaxes(1, 2), turned, q).reshape(*fold, *k.shape[1:]).sum(1)
-    results.gradients["v"] = product(p.swapaxes(1, 2), turned, dout).reshape(*fold, *v.shape[1:]).sum(1)
+    found = {
+        "q": product(draw, state.seen, k),
+        "k": product(draw.swapaxes(1, 2), turned, q).reshape(*fold, *k.shape[1:]).sum(1),
+        "v": product(p.swapaxes(1, 2), turned, dout).reshape(*fold, *v.shape[1:]).sum(1),
+    }
     totals = {name: np.zeros(tensors[name].shape) for name in learned}
     for seed, slope in state.score.slopes.items():
         if isinstance(seed, Read):
-            scatter(totals, seed, np.where(state.seen, dscore * size(slope), 0.0), state.given, tensors)
+            scatter(totals, spread, seed, np.where(state.seen, dscore * size(slope), 0.0), state.given, tensors)
     if state.sink is not None:
         dsink = (state.sink_probability * given)[..., None]
         for seed, slope in state.sink.slopes.items():
             assert isinstance(seed, Read)
-            scatter(totals, seed, dsink * size(slope), state.given, tensors)
-    results.gradients.update(totals)
-
-
-def scatter(
-    totals: dict[str, Floats], seed: Read, slope: Floats, places: Mapping[str, object], tensors: Mapping[str, NDArray]
-) -> None:
-    """Add each pair's slope to the element that the pair read."""
-    extents = tensors[seed.tensor].shape
-    if 0 in extents:
-        return
-    where = tuple(
-        np.broadcast_to(np.clip(evaluate(index, places, tensors).value, 0, extent - 1), slope.shape)
-        for index, extent in zip(seed.indices, extents, strict=True)
-    )
-    np.add.at(totals[seed.tensor], where or (), slope if where else slope.sum())
+            scatter(totals, spread, seed, dsink * size(slope), state.given, tensors)
+    return found | totals
 
 
 def names_of(part: Portion, heads: int, group: int) -> dict[str, object]:

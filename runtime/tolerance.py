@@ -11,10 +11,19 @@ A result is a sum; its magnitude (from the oracle) is the same sum with every te
 and half the spacing of the type's smallest numbers; of a GPU kernel, whose exponential gives 0 where it should give less than
 2^-126 (PTX ISA, ex2.approx.ftz), that much for each term of a sum, times its other factors: 2^-106 covers 2^20 of both.
 
+A GPU kernel's gradient of a learned tensor is a sum of d(score) over many pairs, most of which cancel: that bound, a share of
+the sum of all magnitudes, may be several times the gradient. But it is large only for the roundings of what the forward stored.
+Against the gradients of *that* out and LSE (`oracle.solve(stored=...)`) no factor is rounded to 16 bits, and allowed are
+
+    u32 |result|  for the result, and 16 u32 magnitude for what errs to one side: exp2's two last places, sums that are cut off
+    4 u32 (sqrt(d + 8) S + sqrt(128 + n/128)) spread  for f32 work: independent errors add up as squares do (Higham & Mary 2019,
+         doi 10.1137/18M1226312), those of a product's terms and, from row to row, those of a row's sum: `Answer.spread`
+
 Not covered: a score within rounding of a corner (`max`, a comparison of floats), where f32 and float64 may take either side
 and the slope jumps (one of 2000 random variants met one).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +36,7 @@ SPACING = {"bf16": 2.0**-133, "fp16": 2.0**-24}  # of the smallest numbers
 F32_ROUNDOFF = 2.0**-24
 FLUSHED = 2.0**-106
 TILE = 128
+ONE_SIDED = 16
 
 
 @dataclass(frozen=True)
@@ -58,16 +68,38 @@ def tolerance(
     length: the longest sum, in elements. largest_score: the oracle's. roundings: to 16 bits of factors inside the sum (the
     probabilities of a GPU kernel; none in the reference). stored: the type of the result, None for f32. flushes: a GPU kernel's.
     """
-    f32_factor = 4 * F32_ROUNDOFF * ((head_dim + 8) * max(1.0, largest_score) + TILE + length / TILE)
+    f32 = 4 * F32_ROUNDOFF * ((head_dim + 8) * max(1.0, largest_score) + TILE + length / TILE)
     reasons = []
     if stored is not None:
         reasons.append(f"stored in {stored} ({ROUNDOFF[stored]:.1e})")
     if roundings:
         reasons.append(f"{roundings} x {dtype} inside the sum ({roundings * ROUNDOFF[dtype]:.1e})")
-    reasons.append(f"f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({f32_factor:.1e})")
+    reasons.append(f"f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({f32:.1e})")
     return Tolerance(
         rounding=ROUNDOFF[stored] if stored is not None else F32_ROUNDOFF,
-        factor=roundings * ROUNDOFF[dtype] + f32_factor,
+        factor=roundings * ROUNDOFF[dtype] + f32,
         floor=max(FLUSHED if flushes else 0.0, SPACING[stored] if stored is not None else 2.0**-126),
         reason=" + ".join(reasons),
     )
+
+
+@dataclass(frozen=True)
+class StoredTolerance:
+    """Of a learned tensor's gradient, held against that of the stored forward. factor: of spread."""
+
+    factor: float
+    reason: str
+
+    def allowed(
+        self, exact: NDArray[np.float64], magnitude: NDArray[np.float64], spread: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Largest error of each element."""
+        size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
+        return F32_ROUNDOFF * (size + ONE_SIDED * magnitude) + self.factor * spread + FLUSHED
+
+
+def tolerance_of_stored(head_dim: int, length: int, largest_score: float) -> StoredTolerance:
+    """The tolerance of a learned tensor's gradient against that of the stored forward. Arguments as of `tolerance`."""
+    factor = 4 * F32_ROUNDOFF * (math.sqrt(head_dim + 8) * max(1.0, largest_score) + math.sqrt(TILE + length / TILE))
+    reason = f"of the stored out and lse: f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({factor:.1e})"
+    return StoredTolerance(factor, reason)

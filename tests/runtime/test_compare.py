@@ -5,14 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 from attnspec.backends.emitted import Emitted
-from attnspec.runtime.compare import compare
+from attnspec.runtime.compare import as_float64, compare, judge, problem
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 from attnspec.runtime.kernel import Kernel
+from attnspec.runtime.oracle import solve
 from attnspec.runtime.reference_program import ReferenceProgram
 from attnspec.runtime.tolerance import tolerance
 
 import attnspec
 from attnspec import stages
+from tests.small_constants import SMALL, path_of
 
 TEXT = """attention judged
 head_dim 32
@@ -64,6 +66,25 @@ def test_a_right_kernel_passes():
 def test_a_small_fault_is_noticed(monkeypatch, name, old, new, expected):
     spoil(monkeypatch, name, old, new)
     assert wrong_rows(attnspec.build(TEXT)) >= expected
+
+
+@pytest.mark.parametrize("variant", ["alibi_symmetric", "relative_bias", "t5_bias", "gpt_oss", "head_temperature"])
+def test_a_learned_gradient_of_a_gpu_off_by_a_part_of_itself_is_noticed(variant):
+    """Results as a kernel without an error of its own would give them; its sums cancel to far below what is rounded in them."""
+    attention = attnspec.build(stages.read(path_of(variant), SMALL.get(variant, {})), on="emulator")
+    inputs = draw_inputs(attention.spec, fit_shape(attention.spec, Shape(1, 2, 1, 150, 260)), 0)
+    upstream = as_float64(inputs.dout), as_float64(inputs.dlse)
+    forward = solve(problem(attention, inputs)).exact
+    out, lse = torch.tensor(forward.out).to(inputs.q.dtype), torch.tensor(forward.lse).float()
+    found = solve(problem(attention, inputs), *upstream, (as_float64(out), as_float64(lse))).exact.gradients
+    results = {"out": out, "lse": lse} | {name: torch.tensor(found[name]).float() for name in attention.learned}
+
+    def wrong(factor):
+        spoiled = results | {name: results[name] * factor for name in attention.learned}
+        return {row.name for row in judge(attention, inputs, [spoiled], False) if not row.is_right}
+
+    assert wrong(1.0) == set()
+    assert wrong(1.05) == {f"d{name}" for name in attention.learned}
 
 
 def test_the_tolerance_says_what_it_is_made_of():

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attnspec.runtime import oracle, oracle_expression
+from attnspec.runtime import oracle, oracle_expression, oracle_scatter
 
 import attnspec
 from tests.oracle import Problem, solve
 
-ALLOWED = ("attnspec.language", "attnspec.runtime.oracle_expression", "numpy", "collections.abc", "dataclasses", "typing")
+OWN = ("attnspec.runtime.oracle_expression", "attnspec.runtime.oracle_scatter")
+ALLOWED = (*OWN, "attnspec.language", "numpy", "collections.abc", "dataclasses", "typing")
 BIASED = """attention biased
 head_dim 8
 scale 0.5
@@ -34,7 +35,7 @@ def imports_of(module):
             yield node.module or ""
 
 
-@pytest.mark.parametrize("module", [oracle, oracle_expression])
+@pytest.mark.parametrize("module", [oracle, oracle_expression, oracle_scatter])
 def test_the_oracle_shares_no_code_with_what_it_judges(module):
     assert [name for name in imports_of(module) if not name.startswith(ALLOWED)] == []
 
@@ -103,6 +104,31 @@ def test_slopes_are_what_finite_differences_say(formula):
     by_t = (loss(q, 0.8 + step) - loss(q, 0.8 - step)) / (2 * step)
     assert (gradients["q"] * push).sum() == pytest.approx(by_q, rel=1e-6, abs=1e-8)
     assert gradients["t"] == pytest.approx(by_t, rel=1e-6, abs=1e-8)
+
+
+def test_the_spread_of_a_learned_gradient_is_the_root_of_the_squares_of_its_rows():
+    """Row by row by hand: with a `dout` of that row alone, the magnitude is what it adds."""
+    text = "attention s\nhead_dim 8\nlearned t: f32[5]\nscore = score + t[clamp(q - kv, 0, 4)]\nmask = kv <= q + 1\n"
+    rng = np.random.default_rng(0)
+    q, k, v, dout = (rng.standard_normal((1, 6, 1, 8)) for _ in range(4))
+    call = Problem(attnspec.build(text).spec, q, k, v, {"t": rng.standard_normal(5)})
+    squares = np.zeros(5)
+    for row in range(6):
+        alone = np.zeros_like(dout)
+        alone[:, row] = dout[:, row]
+        squares += solve(call, alone).magnitude.gradients["t"] ** 2
+    np.testing.assert_allclose(solve(call, dout).spread["t"], np.sqrt(squares))
+
+
+def test_gradients_of_the_stored_forward_are_those_of_the_exact_one_if_it_was_stored_exactly():
+    text = "attention s\nhead_dim 8\nlearned t: f32[heads]\nscore = score * t[h]\nmask = causal\nsink = t[h]\n"
+    rng = np.random.default_rng(1)
+    q, k, v, dout = (rng.standard_normal((1, 6, 2, 8)) for _ in range(4))
+    call = Problem(attnspec.build(text).spec, q, k, v, {"t": rng.standard_normal(2)})
+    whole = solve(call, dout)
+    again = solve(call, dout, None, (whole.exact.out, whole.exact.lse))
+    for name, exact in whole.exact.gradients.items():
+        np.testing.assert_allclose(again.exact.gradients[name], exact, atol=1e-12)
 
 
 def test_magnitudes_are_never_smaller_than_the_results():
