@@ -1,8 +1,9 @@
-"""The forward on a Hopper GPU: right for every variant, and how fast beside its peers.
+"""A Hopper GPU: right for every variant, and how fast the forward is beside its peers.
 
-`python -m benchmarks.hopper check [VARIANT ...]` runs variants against the float64 oracle; `time [CASE ...]` prints TFLOP/s of
-one process's runs on the same inputs. Needs such a GPU, torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not
-installed are left out.
+`python -m benchmarks.hopper check [VARIANT ...]` runs variants' forwards against the float64 oracle; `gradients [VARIANT ...]`
+forwards and backwards, and deterministic ones several times; `time [CASE ...]` prints TFLOP/s of one process's runs on the same
+inputs (of backwards: `attnc bench --backward`). Needs such a GPU, torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are
+not installed are left out.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 from attnspec.backends.emitted import Emitted
 from attnspec.runtime.assemble import fake_arguments, load_file, quiet_settings
-from attnspec.runtime.compare import judge
+from attnspec.runtime.compare import compare, judge
 from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs, fit_shape
 from attnspec.runtime.kernel_arguments import as_argument
 from torch import Tensor
@@ -108,11 +109,36 @@ def check_variant(source: str) -> list[str]:
     return found
 
 
-def check(sources: Sequence[tuple[str, str]], workers: int) -> bool:
+def check_gradients(source: str) -> list[str]:
+    """A line for each shape whose results or gradients are wrong, or whose deterministic gradients differ from run to run."""
+    try:
+        attention, found = attnspec.build(source, target=TARGET), []
+        for shape in SHAPES:
+            inputs = draw_inputs(attention.spec, fit_shape(attention.spec, shape), 1).on(torch.device("cuda"))
+            wrong = [row for row in compare(attention, inputs) if not row.is_right]
+            found += [f"{shape}: {row.name} error {row.error:.3g}, {row.worst:.3g} of its tolerance" for row in wrong]
+            runs = [gradients_of(attention, inputs) for _ in range(3)]
+            if not all(torch.equal(one, first) for run in runs[1:] for one, first in zip(run, runs[0], strict=True)):
+                found.append(f"{shape}: deterministic gradients differ from run to run")
+    except Exception as error:
+        return [f"{type(error).__name__}: {str(error)[:300]}"]
+    return found
+
+
+def gradients_of(attention: attnspec.Attention, inputs: Inputs) -> tuple[Tensor, ...]:
+    """Those of a deterministic call."""
+    names = ("q", "k", "v", *attention.learned)
+    given = {"q": inputs.q, "k": inputs.k, "v": inputs.v} | inputs.tensors
+    leaves = {name: given[name].clone().requires_grad_() for name in names}
+    out = attention(**(given | leaves), deterministic=True, **inputs.keywords)
+    return torch.autograd.grad(out, list(leaves.values()), inputs.dout)
+
+
+def check(one: Callable[[str], list[str]], sources: Sequence[tuple[str, str]], workers: int) -> bool:
     """A line a variant; whether all are right."""
     start, wrong = time.time(), 0
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for (name, _), lines in zip(sources, pool.map(check_variant, [source for _, source in sources]), strict=True):
+        for (name, _), lines in zip(sources, pool.map(one, [source for _, source in sources]), strict=True):
             wrong += bool(lines)
             print(f"{name:24s} {'right' if not lines else 'WRONG'}", *lines, sep="\n    " if lines else "", flush=True)
     print(f"{len(sources) - wrong} of {len(sources)} right, {time.time() - start:.0f} s")
@@ -229,7 +255,7 @@ def time_all(wanted: Sequence[str], path: str | None) -> None:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("check", "time"))
+    parser.add_argument("what", choices=("check", "gradients", "time"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--json")
@@ -239,7 +265,8 @@ def main() -> int:
         return 0
     sources = [(name, str(variants.path(name))) for name in given.names or variants.names()]
     sources += [] if given.names else [(f"head_dim {dims} {dtype}", CAUSAL.format(dims, dtype)) for dims, dtype in WIDTHS]
-    return 0 if check(sources, given.workers) else 1
+    one = check_variant if given.what == "check" else check_gradients
+    return 0 if check(one, sources, given.workers) else 1
 
 
 if __name__ == "__main__":

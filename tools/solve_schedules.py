@@ -15,7 +15,6 @@ from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.find_solution import SHIPPED, key_of, rounded
 from attnspec.lowering.schedule.place import ask
 from attnspec.lowering.schedule.refusal import Unsupported
-from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
 from attnspec.lowering.schedule.search import Question, search
 from attnspec.lowering.schedule.solution import solution_as_dict
@@ -43,7 +42,6 @@ def kernels(analysed: Analysed) -> Iterator[Question]:
     try:
         refuse_unsupported(analysed, LIMITS)
         yield rounded(ask(draw(analysed, "forward"), analysed, LIMITS))
-        refuse_backward(analysed, LIMITS)
         yield rounded(ask(draw(analysed, "backward"), analysed, LIMITS))
     except Unsupported:
         return

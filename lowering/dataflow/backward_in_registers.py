@@ -3,9 +3,12 @@
 A key tile belongs to two warpgroups of 64 keys each, with dK and dV of their own in registers; query tiles stream past. Scores
 are made transposed, so that P^T and dS^T are operands from registers as they stand (FA3, backward). dS also goes to shared
 memory, where each warpgroup reads that of both for its share of dQ: half of the queries, or half of the columns.
+
+dK and dV of heads above 128 do not fit a thread's registers. A work tile is then done in parts, each for 128 columns of dK, dV
+and dQ, with scores and dP made anew from whole head dimensions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
@@ -18,22 +21,41 @@ from attnspec.language.spec import Spec
 GROUPS = 2  # warpgroups of a key tile
 TILE_KV = GROUPS * GROUP_ROWS
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
-SLOTS = 2  # of dS: while one is multiplied the other is written
 FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step, for head dimensions above 64 and up to it
-LAST = ("await_dv", "await_dk", "stage_dq_0")  # of a step
 PIECE = 16  # columns of a product's operand are a multiple of this
+PART = 128  # columns of dK, dV and dQ at a time
+# Of dS, and chunks in which dQ is staged, the best first: with two slots of dS one is written while the other is multiplied, and
+# dQ staged at once waits once a step. Whole tiles of wide heads leave no room for both.
+ROOMS = ((2, 1), (1, 1), (1, 2))
+SHARED_BYTES = 226 * 1024  # of a block, without barriers
 
 
 @dataclass(frozen=True)
 class RegisterShape:
-    """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV; share: columns of dQ that a warpgroup makes, of
-    all queries or of its half of them (splits_queries)."""
+    """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV at a time; share: columns of dQ that a warpgroup
+    makes, of all queries or of its half of them (splits_queries). parts: times that a work tile is done.
+
+    slots: of dS. chunks: in which dQ of a step is staged; where there are two, each is one warpgroup's.
+    """
 
     tile_q: int
     width: int
     width_v: int
     share: int
     splits_queries: bool
+    parts: int = 1
+    slots: int = ROOMS[0][0]
+    chunks: int = ROOMS[0][1]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What is staged of dQ at a time."""
+        return self.tile_q * self.width * F32 // self.chunks
+
+    @property
+    def ds_bytes(self) -> int:
+        """All slots of dS."""
+        return self.slots * self.tile_q * TILE_KV * ELEMENT_BYTES
 
 
 def register_shape(spec: Spec) -> RegisterShape:
@@ -41,7 +63,17 @@ def register_shape(spec: Spec) -> RegisterShape:
     width, width_v = (-(-dim // PIECE) * PIECE for dim in (spec.head_dim, spec.head_dim_v))
     if max(width, width_v) <= SWIZZLE_ELEMENTS:
         return RegisterShape(MANY_QUERIES, width, width_v, width, True)
-    return RegisterShape(FEW_QUERIES, width, width_v, SWIZZLE_ELEMENTS, False)
+    parts = -(-max(width, width_v) // PART)
+    shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts)
+    rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
+    return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
+
+
+def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
+    """Shared memory with two slots of Q, which is loaded while the one before is multiplied, and one of all else."""
+    tiles = sum(_tile_bytes(rows, dim) for rows in (TILE_KV, shape.tile_q) for dim in (spec.head_dim, spec.head_dim_v))
+    tiles += _tile_bytes(shape.tile_q, spec.head_dim)
+    return tiles + shape.ds_bytes + shape.chunk_bytes + PLANES * shape.tile_q * F32
 
 
 def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) -> Dataflow:
@@ -69,6 +101,7 @@ def _chain(analysed: Analysed) -> list[Operation]:
 
 
 def _operations(analysed: Analysed) -> tuple[Operation, ...]:
+    chunks = range(register_shape(analysed.spec).chunks)
     return (
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -87,8 +120,8 @@ def _operations(analysed: Analysed) -> tuple[Operation, ...]:
         Operation("await_dv", "threads", "step"),
         Operation("await_dk", "threads", "step"),
         Operation("await_dq", "threads", "step"),
-        Operation("stage_dq_0", "threads", "step"),
-        Operation("reduce_dq_0", "tma", "step"),
+        *(Operation(f"stage_dq_{at}", "threads", "step") for at in chunks),
+        *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
         Operation("store_dv", "threads", "tile"),
         Operation("store_dk", "threads", "tile"),
     )
@@ -106,8 +139,8 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("v", "shared", _tile_bytes(TILE_KV, spec.head_dim_v)),
         Buffer("q", "shared", _tile_bytes(shape.tile_q, spec.head_dim)),
         Buffer("do", "shared", _tile_bytes(shape.tile_q, spec.head_dim_v)),
-        Buffer("ds_out", "shared", SLOTS * shape.tile_q * TILE_KV * ELEMENT_BYTES),
-        Buffer("dq_out", "shared", shape.tile_q * shape.width * F32),
+        Buffer("ds_out", "shared", shape.ds_bytes),
+        Buffer("dq_out", "shared", shape.chunk_bytes),
         Buffer("rows", "shared", PLANES * shape.tile_q * F32),
         Buffer("scores", "register", F32 * scores),
         Buffer("dp", "register", F32 * scores),
@@ -121,6 +154,9 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
 
 def _values(analysed: Analysed) -> tuple[Value, ...]:
     chain = [operation.name for operation in _chain(analysed)]
+    chunks = range(register_shape(analysed.spec).chunks)
+    staged = [f"stage_dq_{at}" for at in chunks]
+    last = ("await_dv", "await_dk", staged[-1])  # of a step
     return (
         *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq", "await_dq")),
         *(Value("load_v", reader, "v", name="v") for reader in ("mma_dp", "await_dp")),
@@ -140,10 +176,11 @@ def _values(analysed: Analysed) -> tuple[Value, ...]:
         Value("mma_dk", "mma_dq", None),  # works while the other warpgroup's dS is waited for
         *_accumulators(),
         Value("mma_dq", "await_dq", "dq"),
-        Value("await_dq", "stage_dq_0", "dq"),
-        Value("stage_dq_0", "reduce_dq_0", "dq_out", name="dq_out_0"),
+        *(Value("await_dq", stage, "dq") for stage in staged),
+        *(Value(stage, f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at, stage in enumerate(staged)),
+        *(Value(before, after, None) for before, after in pairwise(staged)),
         # A step ends before the next begins: its products would want registers beside those of this one.
-        *(Value(last, first, None, distance=1) for last in LAST for first in ("mma_s", "mma_dp")),
+        *(Value(one, first, None, distance=1) for one in last for first in ("mma_s", "mma_dp")),
     )
 
 

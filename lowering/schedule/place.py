@@ -11,7 +11,6 @@ from attnspec.lowering.schedule.find_solution import Memory, find_solution, roun
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.make_choices import make_choices
 from attnspec.lowering.schedule.refusal import ScheduleError
-from attnspec.lowering.schedule.refuse_backward import refuse_backward
 from attnspec.lowering.schedule.refuse_pair import refuse_pair
 from attnspec.lowering.schedule.refuse_threshold import refuse_threshold
 from attnspec.lowering.schedule.refuse_unsupported import refuse_unsupported
@@ -33,8 +32,6 @@ def place(
     memory: where solutions of earlier searches are kept; tell: gets a line for each thing that a search tries.
     """
     refuse_unsupported(analysed, limits)
-    if dataflow.direction == "backward":
-        refuse_backward(analysed, limits, dataflow.deterministic)
     if dataflow.ctas > 1:
         refuse_pair(dataflow, analysed, limits)
     question = ask(dataflow, analysed, limits)

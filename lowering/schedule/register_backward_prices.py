@@ -12,7 +12,6 @@ ISSUE = 30.0  # of an asynchronous operation
 FROM_GLOBAL = 800.0  # a TMA load, from L2: assumed
 EXPONENTIAL = ElementCost(mufu=1.0, fma=1.0, alu=0.5, loads=0.0)  # a fused multiply-add each, a conversion for two
 SCORE_GRADIENT = ElementCost(mufu=0.0, fma=2.0, alu=0.5, loads=0.0)  # add delta, multiply by P
-F32_BYTES = 4
 
 
 def register_backward_price(counts: Any, operation: Operation) -> Price | None:
@@ -38,8 +37,8 @@ def register_backward_price(counts: Any, operation: Operation) -> Price | None:
             return counts.per_element(SCORE_GRADIENT)
         case "share_ds":
             return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
-        case "stage_dq_0" | "reduce_dq_0":
-            return _through_shared(counts, flow.tile_q * shape.width * F32_BYTES)
+    if operation.kind.startswith(("stage_dq_", "reduce_dq_")):
+        return _through_shared(counts, shape.chunk_bytes)
     return Price(0.0, 0.0) if operation.kind.startswith("await_") else None
 
 

@@ -3,10 +3,18 @@
 from collections.abc import Collection
 
 from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import ProgramStep, Schedule
+
+from attnspec.language.expr import names
 
 ELEMENTS = {"bf16": "cutlass.BFloat16", "fp16": "cutlass.Float16"}
 BARRIER_BYTES = 8  # an mbarrier; the barriers follow the last buffer, and a few words follow them
+
+
+def begins_later(analysed: Analysed) -> bool:
+    """Whether later key tiles begin with later query tiles, as under a causal mask."""
+    return any(names(found.first) & {"kv_first", "kv_last"} for found in analysed.queries.seen)
 
 
 def write_programs(source: Source, schedule: Schedule, kinds: Collection[str]) -> None:

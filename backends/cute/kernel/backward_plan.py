@@ -65,6 +65,11 @@ class BackwardWidths(Widths):
         return self.dk_width // self.ctas if self.parts == 1 else self.tile_q
 
     @property
+    def is_turned(self) -> bool:
+        """Whether a part of the sum of dQ lies as [row][column]; else it does as a whole sum, [column / 4][row][column % 4]."""
+        return self.parts > 1
+
+    @property
     def sum_width(self) -> int:
         """Numbers of a row of the sum of dQ, in each part."""
         return self.dk_width if self.parts == 1 else PART
@@ -73,6 +78,10 @@ class BackwardWidths(Widths):
         """TMA boxes of a tile of that head dimension: in shared memory whole parts, if there are parts."""
         boxes = -(-head_dim // self.box_columns)
         return boxes if self.parts == 1 else -(-boxes // BOXES) * BOXES
+
+    def part_step(self, head_dim: int) -> int:
+        """Columns from the first of a part to that of the next."""
+        return PART
 
     def part_bytes(self, rows: int) -> int:
         """From one part of a tile of so many rows to the next."""

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 from attnspec.backends.cute.emit.pipes import barrier_count
-from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, begins_later
 from attnspec.backends.sm100.emit.plan import PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import LANES, PLANES
 from attnspec.lowering.dataflow.backward_shape import backward_shape
 from attnspec.lowering.schedule.schedule import Schedule
-
-from attnspec.language.expr import names
 
 WIDTH = 124  # of a line of facts
 
@@ -56,11 +54,6 @@ def write_filled(source: Source, items: Sequence[str]) -> None:
             line = ""
         line = f"{line} {item}".lstrip()
     source.line(line)
-
-
-def begins_later(analysed: Analysed) -> bool:
-    """Whether later key tiles begin with later query tiles, as under a causal mask."""
-    return any(names(found.first) & {"kv_first", "kv_last"} for found in analysed.queries.seen)
 
 
 def backward_plan_facts(schedule: Schedule) -> dict[str, object]:

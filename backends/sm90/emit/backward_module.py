@@ -1,7 +1,9 @@
 """The emitted backward module: everything of the backward's kernels that is the variant's own, over the kernel library."""
 
+from dataclasses import replace
+
 from attnspec.backends.cute.emit.backward_functions import write_backward_functions
-from attnspec.backends.cute.emit.backward_kernel import Frame, write_backward_kernels
+from attnspec.backends.cute.emit.backward_kernel import Frame, is_exact, write_backward_kernels
 from attnspec.backends.cute.emit.dispatch import IDLE, write_dispatch
 from attnspec.backends.cute.emit.header import write_header
 from attnspec.backends.cute.emit.imports import SHARED, write_block_imports, write_compiler_imports
@@ -16,6 +18,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
 PASSES = frozenset({"convert", "prepare"})
+EXACT = frozenset({"settle"})  # the pass that only exact sums want
 EVERYWHERE = frozenset({"load", "store"})  # roles that all targets share
 
 
@@ -25,28 +28,35 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_header(source, analysed.spec, schedule)
     body = Source()
     write_backward_functions(body, analysed)
-    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module)
+    exact = is_exact(schedule, analysed.spec)
+    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, exact)
     source.blank()
     write_backward_plan(source, schedule, analysed)
     source.blank()
     write_pipes(source, schedule)
     write_backward_functions(source, analysed)
-    # A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end.
-    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: (), ctas="tiles_in_all")
-    write_backward_kernels(source, schedule, analysed.spec, frame)
+    write_backward_kernels(source, schedule, analysed.spec, _frame(schedule))
     return Module("backward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str, module: str) -> None:
+def _frame(schedule: Schedule) -> Frame:
+    """A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end. Where adding has an order CTAs wait for one
+    another, so all must run at once, and each does tile after tile."""
+    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: ())
+    return frame if schedule.dataflow.deterministic else replace(frame, ctas="tiles_in_all")
+
+
+def _write_imports(source: Source, schedule: Schedule, functions: str, module: str, exact: bool) -> None:
     """What the module needs, and the roles it uses, no others."""
     write_compiler_imports(source, module)
     write_block_imports(source, functions)
-    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles, LearnedRead, SinkRead")
+    more = ", Exact" if exact else ""
+    source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles{more}, LearnedRead, SinkRead")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
     own = {role.kind for role in schedule.roles} - {IDLE}
-    for name in sorted(PASSES | own & EVERYWHERE):
+    for name in sorted(PASSES | (EXACT if exact else frozenset()) | own & EVERYWHERE):
         source.line(f"from {SHARED}.roles_backward.{name} import {name}")
     source.line(f"from {SHARED}.work import Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")

@@ -3,11 +3,11 @@
 from itertools import groupby
 
 from attnspec.backends.cute.emit.pipes import barrier_count
-from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
+from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, begins_later, write_programs
 from attnspec.backends.sm90.emit.plan import PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.dataflow.backward_in_registers import PLANES, SLOTS, register_shape
+from attnspec.lowering.dataflow.backward_in_registers import PLANES, register_shape
 from attnspec.lowering.schedule.schedule import Schedule
 
 LANES = 128  # numbers of dQ's sum that a column of a chunk stands for
@@ -38,10 +38,11 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
         "working_threads": 32 * sum(len(role.warps) for role in schedule.roles if role.program),
         "barriers": count,
         "planes": PLANES,
-        "chunk": flow.tile_q * shape.width // LANES,
-        "parts": 1,
-        "deterministic": False,
-        "last_first": False,
+        "chunk": place("dq_out").size // (4 * LANES),
+        "dq_chunks": shape.chunks,
+        "parts": shape.parts,
+        "deterministic": flow.deterministic,
+        "last_first": flow.deterministic and begins_later(analysed),
         "share": shape.share,
         "splits_queries": shape.splits_queries,
         "k_offset": place("k").offset,
@@ -49,7 +50,7 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
     }
     for name in ("q", "do"):
         facts |= {f"{name}_offset": place(name).offset, f"{name}_stride": place(name).size, f"{name}_depth": place(name).depth}
-    facts |= {"ds_offset": place("ds_out").offset, "ds_stride": place("ds_out").size // SLOTS}
+    facts |= {"ds_offset": place("ds_out").offset, "ds_stride": place("ds_out").size // shape.slots, "ds_slots": shape.slots}
     facts |= {"dq_offset": place("dq_out").offset, "dq_stride": place("dq_out").size}
     facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
     facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
+from attnspec.backends.cute.kernel.backward_plan import PART, BackwardWidths
 from attnspec.backends.cute.kernel.plan import Step
 
 
@@ -11,8 +11,8 @@ from attnspec.backends.cute.kernel.plan import Step
 class BackwardPlan(BackwardWidths):
     """Numbers of a backward kernel, those of `BackwardWidths` among them.
 
-    share: columns of dQ that a warpgroup makes; splits_queries: of its half of the queries, else of all.
-    working_threads: those of all roles.
+    share: columns of dQ that a warpgroup makes; splits_queries: of its half of the queries, else of all. dq_chunks: in which dQ
+    of a step is staged; of two, each is one warpgroup's. working_threads: those of all roles.
     """
 
     element: Any
@@ -26,6 +26,7 @@ class BackwardPlan(BackwardWidths):
     barriers: int
     planes: int
     chunk: int
+    dq_chunks: int
     parts: int
     deterministic: bool
     last_first: bool
@@ -41,6 +42,7 @@ class BackwardPlan(BackwardWidths):
     do_depth: int
     ds_offset: int
     ds_stride: int
+    ds_slots: int
     dq_offset: int
     dq_stride: int
     rows_offset: int
@@ -54,8 +56,30 @@ class BackwardPlan(BackwardWidths):
 
     @property
     def dq_columns(self) -> int:
-        """dQ of a step is added to the sum at once."""
-        return self.chunk
+        """Of what is added to the sum, in columns of a chunk."""
+        return self.chunk * self.dq_chunks
+
+    @property
+    def sum_width(self) -> int:
+        """Numbers of a row of the sum of dQ, in each part."""
+        return self.dk_width
+
+    @property
+    def is_turned(self) -> bool:
+        """Parts of the sum lie as a whole one does."""
+        return False
+
+    def boxes(self, head_dim: int) -> int:
+        """TMA boxes of a tile of that head dimension: those that hold something."""
+        return -(-head_dim // self.box_columns)
+
+    def part_step(self, head_dim: int) -> int:
+        """Columns from the first of a part to that of the next: the last part ends where the last box does."""
+        return max(self.boxes(head_dim) * self.box_columns - PART, 0)
+
+    def step_bytes(self, rows: int, head_dim: int) -> int:
+        """The same in bytes of a tile of so many rows."""
+        return self.part_step(head_dim) // self.box_columns * rows * self.row_bytes
 
     @property
     def score_count(self) -> int:

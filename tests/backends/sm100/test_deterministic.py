@@ -4,31 +4,15 @@ from functools import cache
 
 import pytest
 import torch
-from attnspec.runtime.arguments import Placing, check_call
-from attnspec.runtime.call import Call
 from attnspec.runtime.compare import judge
-from attnspec.runtime.declared import check_declared
-from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs, fit_shape
-from attnspec.runtime.emulated_program import EmulatedProgram
+from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 
 import attnspec
 from attnspec import stages
+from tests.backends.in_one_order import CAUSAL, LEARNED, SCATTERED, gradients, of_second_sequence, through_autograd
 from tests.small_constants import SMALL, VARIANTS, path_of
 
 RUNS = [(1, 1), (2, 2), (3, 3), (4, 2)]  # timing, multiprocessors
-CAUSAL = "attention causal\nhead_dim 64\nmask = kv <= qpos\n"
-# What no closed form has: key tiles visit query tiles that do not see them, and skip others between those that do.
-SCATTERED = (
-    "attention scattered\nhead_dim 64\nconst side = 128\n"
-    "mask = (kv // side == q // side and kv % 3 == 0) or (kv // side == 0 and q // side == 2)"
-    " or (kv // side == 1 and q // side == 2)\n"
-)
-LEARNED = (
-    "attention learned_ones\nhead_dim 64\nlearned bias: f32[len_q + len_kv - 1]\nlearned slopes: f32[heads]\n"
-    "learned sinks: f32[heads]\nscore = score + slopes[h] * bias[q - kv + len_kv - 1]\nsink = sinks[h]\n"
-)
-Bits = list[torch.Tensor]
-"""Gradients of one run."""
 
 
 @cache
@@ -36,44 +20,22 @@ def built(text: str) -> attnspec.Attention:
     return attnspec.build(text, on="emulator")
 
 
-def gradients(attention: attnspec.Attention, inputs: Inputs, seed: int | None, processors: int) -> Bits:
-    layout = check_call(attention.spec, inputs.q, inputs.k, inputs.v, Placing())
-    declared = check_declared(attention.spec, inputs.tensors, layout, inputs.q.device)
-    program = stages.kernel(attention, "sm100").program
-    assert isinstance(program, EmulatedProgram)
-    call = Call(inputs.q, inputs.k, inputs.v, declared, layout, True)
-    results = program.forward(call)
-    found, _ = program.made_deterministic.run(call, results, inputs.dout, inputs.dlse, processors, seed)
-    return [found.dq, found.dk, found.dv, *(tensor for tensor in found.tensors if tensor is not None)]
-
-
-def through_autograd(attention: attnspec.Attention, inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Results of the public call, by the oracle's names."""
-    leaves = {"q": inputs.q, "k": inputs.k, "v": inputs.v} | {name: inputs.tensors[name] for name in attention.learned}
-    leaves = {name: array.clone().requires_grad_() for name, array in leaves.items()}
-    given = inputs.tensors | {name: leaves[name] for name in attention.learned}
-    q, k, v = (leaves[name] for name in ("q", "k", "v"))
-    out, lse = attention(q, k, v, return_lse=True, deterministic=True, **inputs.keywords, **given)
-    found = torch.autograd.grad((out, lse), list(leaves.values()), (inputs.dout, inputs.dlse))
-    return {"out": out.detach(), "lse": lse.detach(), **dict(zip(leaves, found, strict=True))}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [CAUSAL, SCATTERED, LEARNED])
 def test_bits_are_those_of_program_order_for_every_timing_and_number_of_processors(text: str) -> None:
     attention = built(text)
     inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 300, 390), 1)
-    first = gradients(attention, inputs, None, 2)
+    first = gradients(attention, "sm100", inputs, None, 2)
     for seed, processors in RUNS:
-        assert all(map(torch.equal, gradients(attention, inputs, seed, processors), first)), (seed, processors)
+        assert all(map(torch.equal, gradients(attention, "sm100", inputs, seed, processors), first)), (seed, processors)
 
 
 @pytest.mark.slow
 def test_a_sequence_has_the_same_bits_in_any_batch() -> None:
     attention = built(CAUSAL)
     both = draw_inputs(attention.spec, Shape(2, 2, 1, 200, 200), 3)
-    one = Inputs(**{name: getattr(both, name)[1:] for name in ("q", "k", "v", "dout", "dlse")}, tensors={})
-    alone, together = gradients(attention, one, 5, 2), gradients(attention, both, 6, 2)
+    alone = gradients(attention, "sm100", of_second_sequence(both), 5, 2)
+    together = gradients(attention, "sm100", both, 6, 2)
     assert all(torch.equal(left, right[1:]) for left, right in zip(alone, together, strict=True))
 
 

@@ -34,11 +34,13 @@ def convert(plan: BackwardWidths, sizes: Sizes, sequences: Sequences, scale: Flo
 
 
 def _offset(plan: BackwardWidths, column: int, row: Any) -> Any:
-    """Where four columns of a row are in the sum, see `gradient_memory.stage`."""
+    """Where four columns of a row are in the sum."""
     if plan.ctas > 1:  # of each CTA half of the rows; a lane has half of a row's columns
         rows, columns = plan.tile_q // plan.ctas, plan.dq_columns
         share, lane = row // rows, row % rows + column // columns * rows
         return share * (plan.sum_width * rows * 4) + column % columns * (LANES * 4) + lane * (QUAD * 4)
-    if plan.parts == 1:
-        return column * (plan.tile_q * 4) + row * (QUAD * 4)
-    return ((column // PART) * plan.tile_q + row) * (PART * 4) + column % PART * 4
+    part = column // PART
+    first, own = part * plan.sum_width * plan.tile_q, column - part * plan.part_step(plan.head_dim)
+    if plan.is_turned:
+        return (first + row * PART + own) * 4
+    return (first + own * plan.tile_q + row * QUAD) * 4

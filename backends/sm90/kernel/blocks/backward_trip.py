@@ -17,7 +17,7 @@ from cutlass import Float32, Int32
 
 AWAITED = {"await_s": "mma_s", "await_dp": "mma_dp", "await_dv": "mma_dv", "await_dk": "mma_dk", "await_dq": "mma_dq"}
 AFTER_THE_LAST = ("store_dv", "store_dk")
-BOTH_HAVE_WRITTEN = 1  # named barrier of the two warpgroups; 0 is the whole block's
+BOTH_HAVE_WRITTEN, BOTH_HAVE_READ = 1, 2  # named barriers of the two warpgroups; 0 is the whole block's
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Held:
 
 def hold(plan: BackwardPlan) -> Held:
     """Room for them."""
-    return Held(array(plan.width_qk // 2), array(plan.width_v // 2))
+    return Held(array(plan.dk_width // 2), array(plan.dv_width // 2))
 
 
 def program_of(plan: BackwardPlan) -> list[str]:
@@ -98,6 +98,10 @@ class _Trip:
         """Start of the warpgroup's own rows of k or v."""
         return self.start_of(name, now, self.place.group * (GROUP_ROWS * self.plan.row_bytes))
 
+    def part_of(self, head_dim: int, rows: int) -> Any:
+        """Bytes from the start of a tile of so many rows to the columns at hand."""
+        return 0 if self.plan.parts == 1 else self.element.at.part * self.plan.step_bytes(rows, head_dim)
+
     def numbers(self, plane: int, now: Now) -> Values:
         """A number of each of the thread's queries."""
         plan = self.plan
@@ -141,7 +145,7 @@ class _Trip:
         """Begin dV += P^T dO."""
         plan = self.plan
         words = f32.narrow(self.p, plan.element)
-        start = self.start_of("do", now)
+        start = self.start_of("do", now, self.part_of(plan.head_dim_v, plan.tile_q))
         self.dv = tensor_core.probability_value(values(self.held.dv), words, start, plan.tile_q, plan.is_bf16)
 
     def await_dv(self, now: Now) -> None:
@@ -167,17 +171,23 @@ class _Trip:
 
     def share_ds(self, now: Now) -> None:
         """dS where both warpgroups read it."""
+        if self.plan.ds_slots == 1:
+            self.meet(BOTH_HAVE_READ)
         gradient_output.write_ds(self.plan, self.tiles, self.place, now.steps, self.ds_words)
         cute.arch.fence_proxy("async.shared", space="cta")
 
+    def meet(self, barrier: int) -> None:
+        """Wait for the other warpgroup."""
+        cute.arch.barrier(barrier_id=barrier, number_of_threads=2 * GROUP_THREADS)
+
     def mma_dq(self, now: Now) -> None:
         """Begin dQ = dS K, once both warpgroups have written their part of dS."""
-        cute.arch.barrier(barrier_id=BOTH_HAVE_WRITTEN, number_of_threads=2 * GROUP_THREADS)
+        self.meet(BOTH_HAVE_WRITTEN)
         plan, group = self.plan, self.place.group
         rows = group * (GROUP_ROWS * plan.row_bytes) if plan.splits_queries else 0
-        ds = self.tiles.shared + plan.ds_offset + (now.steps & 1) * plan.ds_stride + rows
+        ds = self.tiles.shared + gradient_output.ds_start(plan, now.steps) + rows
         columns = Int32(0) if plan.splits_queries else group * (plan.tile_kv * plan.row_bytes)
-        k = self.start_of("k", now, columns)
+        k = self.start_of("k", now, columns + self.part_of(plan.head_dim, plan.tile_kv))
         start = tensor_core.descriptor_start(ds)
         self.dq = gradient_core.query_gradient(start, k, plan.tile_kv, plan.tile_q, plan.share, plan.is_bf16)
 
@@ -185,13 +195,24 @@ class _Trip:
         """The product is there."""
 
     def stage_dq_0(self, now: Now) -> None:
-        """dQ to where it is added up from."""
-        gradient_output.write_dq(self.plan, self.tiles, self.pipes, now, self.place, self.dq)
+        """dQ to where it is added up from; where it goes there in two chunks, that of the first warpgroup."""
+        self.stage_dq(0, now)
+
+    def stage_dq_1(self, now: Now) -> None:
+        """That of the second."""
+        self.stage_dq(1, now)
+
+    def stage_dq(self, chunk: int, now: Now) -> None:
+        """A chunk of dQ."""
+        if self.plan.dq_chunks == 1:
+            gradient_output.write_dq(self.plan, self.tiles, self.pipes, now, self.place, self.dq)
+        else:
+            gradient_output.write_own_dq(self.plan, self.tiles, self.pipes, now, self.place, chunk, tuple(self.dq))
 
     def mma_dk(self, now: Now) -> None:
         """Begin dK += dS^T Q."""
         plan = self.plan
-        start = self.start_of("q", now)
+        start = self.start_of("q", now, self.part_of(plan.head_dim, plan.tile_q))
         self.dk = tensor_core.probability_value(values(self.held.dk), self.ds_words, start, plan.tile_q, plan.is_bf16)
 
     def await_dk(self, now: Now) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.backward_bundles import LearnedRead
+from attnspec.backends.cute.kernel.backward_bundles import Exact, LearnedRead
 from attnspec.backends.cute.kernel.blocks.arithmetic import place
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, from_lane
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
@@ -109,12 +109,12 @@ def _quarter(numbers: Numbers, lane: Any) -> list[tuple[Any, int, Float32]]:
 @cute.jit
 def _add_all(tensor: Any, places: tuple, values: tuple):
     """Each to its place; where all of a warp are of one place, as beyond a clamp, their sum."""
-    first = Int64(place(tensor, places[0]).toint())
-    first = _first_lane(first)
+    memory = tensor.tensor if isinstance(tensor, Exact) else tensor
+    first = _first_lane(Int64(place(memory, places[0]).toint()))
     is_one = Int32(1)
     total = Float32(0.0)
     for index in cutlass.range_constexpr(len(values)):
-        here = Int64(place(tensor, places[index]).toint())
+        here = Int64(place(memory, places[index]).toint())
         is_one = is_one & Int32((here == first) | (values[index] == Float32(0.0)))
         total = total + values[index]
     if _all(is_one) != 0:

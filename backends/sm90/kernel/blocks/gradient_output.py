@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import cutlass
+import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardTiles
+from attnspec.backends.cute.kernel.backward_plan import PART
 from attnspec.backends.cute.kernel.blocks import f32
-from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, row_address
+from attnspec.backends.cute.kernel.blocks.gradient_memory import QUAD, put_words, row_address
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, find, slot
 from attnspec.backends.cute.kernel.query_walk import KeyAt
@@ -18,6 +20,12 @@ from cutlass import Float32, Int32
 MATRIX_ROWS = 8  # of a tile that stmatrix stores
 WORDS = 4  # of an stmatrix of four: 16 keys, 16 queries
 PIECE_BYTES = 16
+LANES = 4  # that have eight columns of a row together
+
+
+def ds_start(plan: BackwardPlan, step: Any) -> Any:
+    """Where dS of a step is, in bytes from the start of shared memory."""
+    return plan.ds_offset if plan.ds_slots == 1 else plan.ds_offset + (step & 1) * plan.ds_stride
 
 
 def write_ds(plan: BackwardPlan, tiles: BackwardTiles, place: Place, step: Any, words: Sequence[Int32]) -> None:
@@ -25,7 +33,7 @@ def write_ds(plan: BackwardPlan, tiles: BackwardTiles, place: Place, step: Any, 
     warp, row = place.thread // WARP, place.lane % MATRIX_ROWS
     piece = warp * (WARP_ROWS // MATRIX_ROWS) + place.lane // MATRIX_ROWS % 2
     query = place.lane // (2 * MATRIX_ROWS) * MATRIX_ROWS + row
-    start = tiles.shared + plan.ds_offset + (step & 1) * plan.ds_stride + place.group * plan.box_bytes
+    start = tiles.shared + ds_start(plan, step) + place.group * plan.box_bytes
     address = Int32(start + query * plan.row_bytes + (piece ^ row) * PIECE_BYTES)
     for at in range(0, len(words), WORDS):
         offset = at // WORDS * (2 * MATRIX_ROWS * plan.row_bytes)
@@ -50,18 +58,55 @@ def write_dq(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, p
             ptx(f"st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};", address, *dq[index : index + 2])
         else:  # columns beyond the head dimension are padding
             text = f"{{.reg .pred p; setp.ne.b32 p, {{$r3}}, 0; @p st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};}}"
-            ptx(text, address, *dq[index : index + 2], Int32(column + eight * EIGHT < plan.width_qk))
+            ptx(text, address, *dq[index : index + 2], Int32(column + eight * EIGHT < plan.dk_width))
+
+
+@cute.jit
+def write_own_dq(plan, tiles, pipes, now: Now, place: Place, chunk: cutlass.Constexpr, dq: tuple):
+    """The same of the warpgroup whose chunk it is: all queries, its columns."""
+    if place.group == chunk:
+        row, column = place.thread // WARP * WARP_ROWS + place.lane // 4, place.lane % 4 * 2
+        start = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
+        stride = plan.tile_q * PIECE_BYTES
+        _put_dq(Int32(start + column // QUAD * stride + row * PIECE_BYTES + column % QUAD * 4), stride, dq)
+
+
+def _put_dq(address: Int32, stride: int, dq: Sequence[Float32]) -> None:
+    for index in range(0, len(dq), 2):
+        eight, half = index // 4, index // 2 % 2
+        offset = eight * (EIGHT // QUAD) * stride + half * (WARP_ROWS // 2 * PIECE_BYTES)
+        ptx(f"st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};", address, *dq[index : index + 2])
 
 
 def write_gradient(plan: BackwardPlan, tensor: Any, place: Place, at: KeyAt, values: Sequence[Float32], width: int) -> None:
-    """This thread's part of dK or dV to global memory; keys beyond the sequence are not written."""
-    words = f32.narrow(values, plan.element)
-    column = place.lane % 4 * 2
+    """This thread's part of dK or dV to global memory, 16 bytes at a time; keys beyond the sequence are not written."""
+    words, lane = f32.narrow(values, plan.element), place.lane % LANES
+    first = 0 if plan.parts == 1 else at.part * plan.part_step(width)
     for half in range(2):
         key = at.key + place.rows[half]
-        exists = Int32(key < at.sequence.keys)
+        exists = key < at.sequence.keys
         row = at.sequence.key_given + Int32(cutlass.min(key, at.sequence.keys - 1))
-        target = row_address(tensor, at.sequence.key_axis_given, row, at.hkv) + column * 2
-        for eight in range(width // EIGHT):
-            text = f"{{.reg .pred p; setp.ne.b32 p, {{$r2}}, 0; @p st.global.b32 [{{$r0}}+{eight * EIGHT * 2}], {{$r1}};}}"
-            ptx(text, target, words[eight * 2 + half], exists)
+        target = row_address(tensor, at.sequence.key_axis_given, row, at.hkv) + (first + lane * EIGHT) * 2
+        own = words[half::2]
+        for eight in range(0, len(own), LANES):
+            four = [*own[eight : eight + LANES], *[Int32(0)] * (eight + LANES - len(own))]
+            column, is_there = first + (eight + lane) * EIGHT, exists
+            if plan.parts > 1:  # the last part may begin with columns of the one before
+                is_there = is_there & (column >= at.part * PART)
+            if plan.parts > 1 or (eight + LANES) * EIGHT > width:
+                is_there = is_there & (column < width)
+            put_words(target + eight * EIGHT * 2, _turned(four, lane), is_there)
+
+
+def _turned(words: list[Int32], lane: Any) -> list[Int32]:
+    """Of four lanes' words i, i = 0 to 3, those that lane i of the four then has: of a row, what lies beside each other."""
+    found = list(words)
+    for bit in (1, 2):
+        is_upper = (lane & bit) != 0
+        for low in (at for at in range(LANES) if not at & bit):
+            one, other = found[low], found[low + bit]
+            sent = Int32(cutlass.select_(is_upper, one, other))
+            got = ptx(f"shfl.sync.bfly.b32 {{$w0}}, {{$r0}}, {bit}, 31, 0xffffffff;", sent, returns=[Int32])
+            found[low] = Int32(cutlass.select_(is_upper, got, one))
+            found[low + bit] = Int32(cutlass.select_(is_upper, other, got))
+    return found

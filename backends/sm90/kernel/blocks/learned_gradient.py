@@ -40,7 +40,9 @@ def _gathering(mods: BackwardMods) -> list[LearnedRead]:
 
 
 def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws: Values, element: Element) -> None:
-    """Take in d(score) of a step. raws: scores before the score statements."""
+    """Take in d(score) of a step, of a work tile's first part alone. raws: scores before the score statements."""
+    if not isinstance(element.at.part, int):
+        ds = [Float32(cutlass.select_(element.at.part == 0, value, Float32(0.0))) for value in ds]
     used = 0
     for read in mods.learned:
         shares = _shares(read, ds, raws, element)
