@@ -22,7 +22,7 @@ def draw(
 ) -> Dataflow:
     """The graph of one kernel of the variant.
 
-    one_query_tile: of the forward, two key tiles a step for one query tile; it can be scheduled, not yet emitted.
+    one_query_tile: of the forward, two key tiles a step for one query tile.
     in_registers: for a chip whose tensor core leaves its results in registers.
     ctas: 2 for a pair of CTAs that share what is streamed, keys and values of a forward, queries of a backward.
     deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.

@@ -10,6 +10,8 @@ are needed a step later: in one ring the loader would wait for a slot of theirs 
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.peel import fuses_score
+from attnspec.lowering.analysis.staging import stage
 from attnspec.lowering.dataflow.forward import ELEMENT_BYTES, NARROW, SWIZZLE_ELEMENTS, TILE_KV, TILE_Q, padded
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
@@ -57,15 +59,22 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("s", "tensor", TILE_KV),
         Buffer("p", "tensor", NARROW.p_columns),
         Buffer("o", "tensor", padded(analysed.spec.head_dim_v, 16)),
+        *_staged_buffers(analysed),
         Buffer("scores", "register", 4 * TILE_KV),
         Buffer("row", "register", 2 * 4),
     )
 
 
+def _staged_buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+    """Values of keys and distances, which the threads of a lane bring and read in the same step."""
+    size = stage(analysed.spec).bytes(TILE_Q, TILE_KV)
+    return (Buffer("staged", "shared", size),) if size else ()
+
+
 def _chain(analysed: Analysed, lane: int) -> list[Operation]:
     """What happens to a tile of scores before its row maximum, in order."""
     spec = analysed.spec
-    has_score = spec.score != Name("score", "float")
+    has_score = spec.score != Name("score", "float") and not fuses_score(analysed)
     score = [Operation("score", "threads", "step", lane, "score of the file")] if has_score else []
     note = "keys past the length" if spec.mask is None else "mask of the file, and keys past the length"
     return [Operation("load_s", "threads", "step", lane), *score, Operation("mask", "threads", "step", lane, note)]
@@ -74,11 +83,14 @@ def _chain(analysed: Analysed, lane: int) -> list[Operation]:
 def _operations(analysed: Analysed, lane: int) -> list[Operation]:
     maximum = ("row_max", "share_scale") if analysed.bounds.needs_row_max else ()
     rescale = ("rescale",) if analysed.bounds.needs_row_max else ()
+    note = "score of the file, and exponential, a chunk after the other" if fuses_score(analysed) else ""
     return [
         *(Operation(kind, "tma", "step", lane) for kind in ("load_k", "load_v")),
         Operation("mma_qk", "tensor", "step", lane),
         *_chain(analysed, lane),
-        *(Operation(kind, "threads", "step", lane) for kind in (*maximum, "exp_head", "exp_tail", "row_sum")),
+        *(Operation(kind, "threads", "step", lane) for kind in maximum),
+        *(Operation(kind, "threads", "step", lane, note) for kind in ("exp_head", "exp_tail")),
+        Operation("row_sum", "threads", "step", lane),
         Operation("share_row", "threads", "tile", lane),
         *(Operation(kind, "threads", "step", lane) for kind in rescale),
         *(Operation(kind, "tensor", "step", lane) for kind in ("mma_pv_head", "mma_pv_tail")),
@@ -95,8 +107,10 @@ def _values(analysed: Analysed, i: int) -> list[Value]:
         *(Value(f"load_v[{i}]", f"mma_pv_{half}[{i}]", "v", name="v") for half in ("head", "tail")),
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before, after, "scores") for before, after in pairwise(chain)),
+        *(Value(chain[0], reader, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed)),
         *(Value(chain[-1], name, "scores") for name in exponentials),
         *(Value(name, f"row_sum[{i}]", "scores") for name in exponentials),
+        Value(f"exp_head[{i}]", f"exp_tail[{i}]", "scores"),  # the kernel goes through a row from its first key on
         Value(f"row_sum[{i}]", f"row_sum[{i}]", "row", distance=1),
         Value(f"row_sum[{i}]", f"share_row[{i}]", "row"),
         *(_maximum_values(chain[-1], i) if analysed.bounds.needs_row_max else _bounded_values(i)),

@@ -178,11 +178,15 @@ class _Wiring:
         return f"{name}[{tiles.pop()}]" if len(tiles) == 1 and tiles != {None} else name
 
     def drop_empties(self, channels: list[Channel]) -> tuple[Channel, ...]:
-        """Without the empty barriers of rings whose reuse other hand-overs order already."""
+        """Without the empty barriers of rings whose reuse other hand-overs order already: a path of them, or one alone, where who
+        has read a value hands on another to who writes the next."""
         order = Order(self.dataflow, self.roles, channels, self.trips)
+        answers = {edge: use.channel.name for use, edge in order.full_edges()}
         needed, path = set(), {}
         for use, edge in order.empty_edges():
-            if order.without(*edge):
+            if edge in answers:
+                path.setdefault(use.channel.name, [answers[edge]])
+            elif order.without(*edge):
                 links = order.path(*edge) or []
                 path.setdefault(use.channel.name, list(dict.fromkeys(link.channel for link in links if link.channel)))
             else:

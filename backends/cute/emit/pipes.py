@@ -10,7 +10,7 @@ from attnspec.lowering.schedule.schedule import Channel, Schedule
 
 @dataclass(frozen=True)
 class PipeLine:
-    """A channel, or one for each query tile where they differ in nothing else; `full` and `empty` are barrier indices."""
+    """A channel, or one for each lane where they differ in nothing else; `full` and `empty` are barrier indices."""
 
     channel: Channel
     name: str
@@ -77,14 +77,14 @@ def _arguments(line: PipeLine, ctas: int) -> str:
 
 
 def _groups(schedule: Schedule) -> list[list[Channel]]:
-    """Channels that differ only in their query tile, together; the others alone."""
+    """Channels that differ only in their lane (query tile, or key tile of a step), together; the others alone."""
     groups: dict[object, list[Channel]] = {}
     for channel in schedule.channels:
         key = _without_tile(schedule, channel)
         groups.setdefault(channel.name if key is None else key, []).append(channel)
     found: list[list[Channel]] = []
     for group in groups.values():
-        found += [group] if len(group) in (1, schedule.dataflow.query_tiles) else [[channel] for channel in group]
+        found += [group] if len(group) in (1, schedule.dataflow.lanes) else [[channel] for channel in group]
     return found
 
 
@@ -117,8 +117,9 @@ class _Barriers:
             empty = None
             if first.empty is not None:
                 empty, self.next = self.next, self.next + count
-            self.rings.update({channel.ring: (full + at * first.depth, empty) for at, channel in enumerate(group)})
-            self.rings[first.ring] = (full, empty)
+            for at, channel in enumerate(group):
+                ahead = at * first.depth
+                self.rings[channel.ring] = (full + ahead, None if empty is None else empty + ahead)
         return self.rings[first.ring]
 
 
@@ -158,7 +159,9 @@ def _carried_fence(dataflow: Dataflow, channel: Channel, consumer: Operation) ->
         return "tensor_store"
     if space != "shared" or consumer.engine == "threads":
         return ""
-    spreads = any(value.spreads for value in dataflow.values if (value.producer, value.buffer) == (channel.producer, channel.buffer))
+    spreads = any(
+        value.spreads for value in dataflow.values if (value.producer, value.buffer) == (channel.producer, channel.buffer)
+    )
     return "cluster_async" if spreads else "shared_async"
 
 

@@ -23,7 +23,8 @@ BARRIER_BYTES = 8
 
 @dataclass(frozen=True)
 class Pipe:
-    """One edge. produce, wait and release name operations; `[*]` in all of them means a copy for each query tile in flight.
+    """One edge. produce, wait and release name operations; `[*]` in all of them means a copy for each lane: query tile in flight,
+    or key tile of a step.
 
     full, empty: index of the first barrier (empty None: implied by other pipes). copies lie `depth` barriers apart.
     uses (a, b, c): the n-th use is a * steps + b * tiles + c, counted for the life of the CTA; slot n mod depth, parity
@@ -57,7 +58,7 @@ class Pipe:
 
     @property
     def copies(self) -> bool:
-        """Whether there is one of these for each query tile."""
+        """Whether there is one of these for each lane."""
         return self.produce.endswith("[*]")
 
 
@@ -132,6 +133,13 @@ def slot(pipe: Pipe, now: Now, distance: int = 0) -> Any:
     return Int32(0) if pipe.depth == 1 else Int32(Uint32(_use(pipe, now, distance)) % pipe.depth)
 
 
+def copy(pipe: Pipe, lane: int | None, now: Now) -> Any:
+    """Number of the copy of a pipe's buffer that this step uses, among the slots of all lanes."""
+    if not pipe.copies or lane is None:
+        return slot(pipe, now)
+    return lane if pipe.depth == 1 else slot(pipe, now) + lane * pipe.depth
+
+
 def _parity(pipe: Pipe, now: Now, distance: int) -> Any:
     use = _use(pipe, now, distance)
     return use & 1 if pipe.depth == 1 else Int32((Uint32(use) // pipe.depth) & 1)
@@ -167,6 +175,9 @@ def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = Fals
                 _wait_full(pipes, pipe, operation, lane, now, distance)
             if _is_at(pipe.produce, operation, lane):
                 _wait_empty(pipes, pipe, lane, now)
+            elif (only := _single_lane(pipe.produce, operation, lane)) is not None and pipe.empty is not None:
+                pointer = barrier(pipes, pipe, pipe.empty, lane, now)
+                _wait_if(lane, only, pointer, _parity(pipe, now, 0) ^ 1, pipe.empty_fence)
 
 
 def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now, distance: int) -> None:
@@ -206,6 +217,14 @@ def _wait_empty(pipes: Pipes, pipe: Pipe, lane: Lane, now: Now) -> None:
                 pair.announce(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
             else:
                 cute.arch.mbarrier_arrive_and_expect_tx(barrier(pipes, pipe, pipe.full, lane, now), pipe.bytes)
+
+
+def pass_on(pipes: Pipes, operation: str, lane: Lane, now: Now) -> None:
+    """What a TMA producer does that has nothing to bring: waits until the slot may be written, and hands it on as it is."""
+    pipe = producing(pipes, operation, lane)
+    acquire(pipes, pipe, lane, now)
+    with cute.arch.elect_one():
+        cute.arch.mbarrier_arrive(barrier(pipes, pipe, pipe.full, lane, now))
 
 
 def await_commits(pipes: Pipes, operations: tuple[str, ...], end: Now) -> None:

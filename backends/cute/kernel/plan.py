@@ -8,7 +8,8 @@ import cutlass
 
 @dataclass(frozen=True)
 class Step:
-    """An operation of a role's program. lane: the query tile it works on; stage: steps it lags behind the role's first."""
+    """An operation of a role's program. lane: the query tile it works on, or the key tile of its step; stage: steps it lags
+    behind the role's first."""
 
     operation: str
     lane: int | None
@@ -34,6 +35,12 @@ class Widths:
     working_threads: int
     programs: dict[str, tuple[Step, ...]]
     ctas: int = 1  # that work on one tile together
+    key_tiles: int = 1  # of a step: where there are two, lanes are key tiles of one query tile
+
+    @property
+    def lanes(self) -> int:
+        """Tiles of scores in flight: query tiles, or key tiles of one."""
+        return self.query_tiles * self.key_tiles
 
     @property
     def work_rows(self) -> int:

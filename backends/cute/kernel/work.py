@@ -9,7 +9,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.cut import Cut, chunks, heads_of, own_row, parts_of, rows_of
+from attnspec.backends.cute.kernel.cut import Cut, blocks, chunks, heads_of, own_row, parts_of, rows_of
 from attnspec.backends.cute.kernel.plan import Widths
 from cutlass import Float32, Int32, Int64, Uint32
 
@@ -138,13 +138,20 @@ class At:
 class Steps:
     """Key tiles that a work tile visits, as disjoint ascending runs: starts and lengths in tiles.
 
-    trips: how many, from the one that is `first` on: all, where one work tile has them all.
+    trips: how many steps, from the tile that is `first` on: all, where one work tile has them all. tiles: how many key tiles,
+    where a step has several (the last step may have fewer); None where it has one.
     """
 
     trips: Any
     starts: tuple[Any, ...]
     lengths: tuple[Any, ...]
     first: Any = 0
+    tiles: Any = None
+
+    @property
+    def key_tiles(self) -> Any:
+        """How many key tiles."""
+        return self.trips if self.tiles is None else self.tiles
 
 
 def own_copy(work: Work) -> Work:
@@ -296,9 +303,16 @@ def visit(plan: Widths, at: At, ranges: tuple[tuple[Any, Any], ...]) -> Steps:
     first = at.kv_first
     whole = runs(plan.tile_kv, at.sequence.keys, tuple((low - first, high - first) for low, high in ranges))
     if isinstance(at.parts, int):
-        return whole
+        return _in_steps(plan, whole)
     start, end = _share_of(whole.trips, at.part, at.parts)
-    return Steps(end - start, whole.starts, whole.lengths, start)
+    return _in_steps(plan, Steps(end - start, whole.starts, whole.lengths, start))
+
+
+def _in_steps(plan: Widths, run: Steps) -> Steps:
+    """The same tiles, in steps of as many as the plan says."""
+    if plan.key_tiles == 1:
+        return run
+    return Steps(blocks(run.trips, plan.key_tiles), run.starts, run.lengths, run.first, run.trips)
 
 
 @cute.jit
@@ -345,7 +359,7 @@ def _ordered(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[tuple[Any, 
 
 
 def key_tile(steps: Steps, step: Any) -> Any:
-    """Index of the key tile of a step."""
+    """Index of the `step`-th key tile: of a step, where a step has one."""
     step = step + steps.first
     tile: Any = steps.starts[0] + step
     passed: Any = steps.lengths[0]

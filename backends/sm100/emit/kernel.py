@@ -52,12 +52,14 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
 
 
 def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
-    is_pair = schedule.dataflow.ctas > 1
+    is_pair, values = schedule.dataflow.ctas > 1, ("kv_offset", "kv_stride", "kv_depth")
+    if schedule.dataflow.key_tiles > 1:
+        values = ("values.offset", "values.stride", "values.depth")
     with source.block("tiles = Tiles("):
         for name, offset, stride, depth in (
             ("q", "q_offset", "q_stride", "query_tiles"),
             ("k", "kv_offset", "kv_stride", "kv_depth"),
-            ("v", "kv_offset", "kv_stride", "kv_depth"),
+            ("v", *values),
             ("o", "o_offset", "o_stride", "o_depth"),
         ):
             size, rows = ("key_box_bytes", ", PLAN.tile_kv") if name in "kv" else ("box_bytes", "")
@@ -91,6 +93,8 @@ def role_function(role: Role, schedule: Schedule) -> str:
     """The library's function for a role: where nothing is rescaled, finishing rows is all that correction does."""
     if schedule.dataflow.ctas > 1 and role.kind in ("load", IDLE):
         return STAND_BY if role.kind == IDLE else "load_pair"
+    if schedule.dataflow.key_tiles > 1 and role.kind in ("load", "softmax"):
+        return f"{role.kind}_keys"
     kinds = {schedule.dataflow.operation(step.operation).kind for step in role.program}
     return "finish" if role.kind == "correction" and "rescale" not in kinds else role.kind
 

@@ -46,7 +46,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.work import Sizes, Work, count, together")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
-    source.line(f"from {KERNEL}.plan import Plan")
+    source.line(f"from {KERNEL}.plan import Plan{', Ring' if schedule.dataflow.key_tiles > 1 else ''}")
     for name in role_functions(schedule):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

@@ -19,12 +19,23 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
         write_programs(source, schedule, PROGRAMS)
         if schedule.dataflow.ctas > 1:
             source.line(f"ctas={schedule.dataflow.ctas},")
+        if schedule.dataflow.key_tiles > 1:
+            _write_key_tiles(source, schedule)
     source.line(")")
+
+
+def _write_key_tiles(source: Source, schedule: Schedule) -> None:
+    """What steps of several key tiles have beside: values in a ring of their own, and places where maxima are handed on."""
+    ring = schedule.placement("v")
+    source.line(f"key_tiles={schedule.dataflow.key_tiles}, values=Ring({ring.offset}, {ring.size}, {ring.depth}),")
+    if schedule.choices.needs_row_max:
+        source.line(f"maxima_offset={schedule.placement('max0').offset},")
 
 
 def plan_facts(schedule: Schedule) -> dict[str, object]:
     """The plain numbers of the plan, in the order of `Plan`'s fields."""
     flow, choices = schedule.dataflow, schedule.choices
+    keys = "kv" if flow.key_tiles == 1 else "k"
     place, count = schedule.placement, barrier_count(schedule)
     barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
     return {
@@ -38,9 +49,9 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "barriers": count,
         "q_offset": place("q").offset,
         "q_stride": place("q").size,
-        "kv_offset": place("kv").offset,
-        "kv_stride": place("kv").size,
-        "kv_depth": place("kv").depth,
+        "kv_offset": place(keys).offset,
+        "kv_stride": place(keys).size,
+        "kv_depth": place(keys).depth,
         "o_offset": place("o_out").offset,
         "o_stride": place("o_out").size,
         "o_depth": place("o_out").depth,
@@ -54,7 +65,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "p_column": place("p").offset,
         "p_stride": place("p").start(1) - place("p").start(0),
         "o_column": place("o").offset,
-        "o_column_stride": place("o").start(1) - place("o").start(0),
+        "o_column_stride": place("o").start(1) - place("o").start(0) if flow.key_tiles == 1 else 0,
         "tensor_columns": schedule.tensor_columns,
         "probability_split": choices.probability_split,
         "rescale_threshold": choices.rescale_threshold,

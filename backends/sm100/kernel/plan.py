@@ -7,11 +7,23 @@ from attnspec.backends.cute.kernel.plan import Step, Widths
 
 
 @dataclass(frozen=True)
+class Ring:
+    """Slots in shared memory, of all lanes. offset: of the first, from the start of dynamic shared memory; stride: bytes from one
+    to the next; depth: how many."""
+
+    offset: int
+    stride: int
+    depth: int
+
+
+@dataclass(frozen=True)
 class Plan(Widths):
     """Numbers of a forward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
     the distance between copies (query tiles, or slots of a ring). programs: role kind -> its steps.
+    values: the ring of values, where keys have kv_* to themselves; None where both share it. maxima_offset: where the key tiles
+    of a step hand on the row maximum, a number for each row and key tile.
     """
 
     element: Any
@@ -52,6 +64,14 @@ class Plan(Widths):
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
     ctas: int = 1
+    key_tiles: int = 1
+    values: Ring | None = None
+    maxima_offset: int = 0
+
+    @property
+    def value_ring(self) -> Ring:
+        """Where values are."""
+        return Ring(self.kv_offset, self.kv_stride, self.kv_depth) if self.values is None else self.values
 
     @property
     def key_rows(self) -> int:

@@ -10,7 +10,7 @@ from attnspec.backends.cute.kernel.blocks.row_end import normalise
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import At
-from attnspec.backends.sm100.kernel.blocks import part_output, tensor_memory, unseen
+from attnspec.backends.sm100.kernel.blocks import part_output, softmax_step, tensor_memory, unseen
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Float32, Int32
 
@@ -39,8 +39,7 @@ def finish(
     """
     thread = cute.arch.thread_idx()[0] % plan.tile_q
     before(pipes, "finish", lane, end)
-    stats = tiles.stats + (lane * 2 * plan.tile_q + thread)
-    row_sum, row_max = stats.load(), (stats + plan.tile_q).load()
+    row_sum, row_max = _row_end(plan, tiles, mods, lane, thread)
     scale, lse = normalise(mods.to_log2, None if mods.sink is None else mods.sink(at), row_sum, row_max)
     factor, part_max, part_sum = part_output.with_sink(mods, at, row_sum, row_max)
     exists, is_whole = at.row + at.place < at.end, at.parts == 1
@@ -72,6 +71,20 @@ def finish(
     else:
         part_output.put_stats(statistics, part_max, part_sum, exists)
     after(pipes, "finish", lane, end)
+
+
+def _row_end(plan: Plan, tiles: Tiles, mods: Mods, lane: int, thread: Any) -> tuple[Float32, Float32]:
+    """A row's sum and maximum. Where lanes are key tiles each has a sum of its own, and the last one the later maximum."""
+    ends = []
+    for number in range(plan.key_tiles):
+        stats = tiles.stats + ((lane + number) * 2 * plan.tile_q + thread)
+        ends.append((stats.load(), (stats + plan.tile_q).load()))
+    total, earlier = ends[0]
+    for row_sum, row_max in ends[1:]:
+        if mods.midpoint is None:
+            total = total * softmax_step.brought(mods, earlier, row_max)
+        total, earlier = total + row_sum, row_max
+    return total, earlier
 
 
 def scale_in_place(plan: Plan, address: Any, factor: Float32) -> None:

@@ -17,7 +17,7 @@ def set_up(plan: Plan, pipes: Pipes, shared: Any, starts: Any, warp: Int32, allo
     """Barriers initialised, tensor memory taken by warp `allocator` (its address in the first word of `starts`), all told."""
     if warp == 0:
         with cute.arch.elect_one():
-            init(pipes, plan.query_tiles)
+            init(pipes, plan.lanes)
         cute.arch.mbarrier_init_fence()
     await_peer(plan)
     if warp == allocator:

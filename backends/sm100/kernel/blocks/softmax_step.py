@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, keys_below
 from attnspec.backends.cute.kernel.blocks.exponential import Emulation, exponential, is_emulated
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods
 from attnspec.backends.cute.kernel.work import At, again
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
@@ -132,16 +133,36 @@ def new_maximum(plan: Plan, mods: Mods, s: Row, old: Float32) -> tuple[Float32, 
     The old one stays, and the factor is 1, while the new one exceeds it by no more than the threshold (log2 units). A NaN among
     the scores makes the maximum, and with it the row, NaN.
     """
-    peaks = [old, *s[:3]]
-    for at, index in enumerate(range(3, plan.tile_kv - 1, 2)):
-        peaks[at % 4] = f32.largest(peaks[at % 4], s[index], s[index + 1])
-    peaks[0] = f32.larger(peaks[0], s[plan.tile_kv - 1])
-    peak = f32.larger(f32.larger(peaks[0], peaks[1]), f32.larger(peaks[2], peaks[3]))
+    peak = greatest(plan, s, old)
     growth = (peak - old) * mods.to_log2
     stays = growth <= plan.rescale_threshold
     now = Float32(cutlass.select_(stays, old, peak))
     factor = cute.math.exp2(old * mods.to_log2 - shift(mods, now), fastmath=True)
     return now, Float32(cutlass.select_(stays, Float32(1.0), factor))
+
+
+def greatest(plan: Plan, s: Row, old: Float32) -> Float32:
+    """The greatest of a row and `old`."""
+    peaks = [old, *s[:3]]
+    for at, index in enumerate(range(3, plan.tile_kv - 1, 2)):
+        peaks[at % 4] = f32.largest(peaks[at % 4], s[index], s[index + 1])
+    peaks[0] = f32.larger(peaks[0], s[plan.tile_kv - 1])
+    return f32.larger(f32.larger(peaks[0], peaks[1]), f32.larger(peaks[2], peaks[3]))
+
+
+def kept(plan: Plan, mods: Mods, old: Float32, peak: Float32) -> Float32:
+    """The maximum to use, as in `new_maximum`, of a row whose greatest score so far is `peak`."""
+    return Float32(cutlass.select_((peak - old) * mods.to_log2 <= plan.rescale_threshold, old, peak))
+
+
+def brought(mods: Mods, old: Float32, now: Float32) -> Float32:
+    """The factor that brings sums from one maximum to another.
+
+    Each maximum in log2 units is rounded as it was for the exponentials: factors along different ways have one product.
+    """
+    rounded = ptx("mul.rn.f32 {$w0}, {$r0}, {$r1};", old, Float32(mods.to_log2), returns=[Float32])
+    factor = cute.math.exp2(rounded - shift(mods, now), fastmath=True)
+    return Float32(cutlass.select_(old == now, Float32(1.0), factor))
 
 
 def shift(mods: Mods, row_max: Float32) -> Float32:

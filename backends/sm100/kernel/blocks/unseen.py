@@ -88,7 +88,7 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, whole: At, at: At, thread: Int32,
         o = tensor_memory.load(address + column, PIECE)
         tensor_memory.wait_loads()
         o0, o1, o2, o3, o4, o5, o6, o7 = o
-        for step in cutlass.range(run.trips, unroll=1):
+        for step in cutlass.range(run.key_tiles, unroll=1):
             for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
                 first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
                 mine = cutlass.min(first + thread % WARP, at.kv_end - 1)

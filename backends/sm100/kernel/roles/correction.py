@@ -1,5 +1,7 @@
 """The correction role: a warpgroup that rescales O while the tile runs and finishes it at the end."""
 
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
@@ -26,11 +28,11 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         trips = visit(plan, at, keys(at)).trips
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)
-            for lane in cutlass.range_constexpr(plan.query_tiles):
+            for lane in cutlass.range_constexpr(plan.lanes):
                 before(pipes, "rescale", lane, now)
                 factor = (tiles.stats + (lane * 2 * plan.tile_q + thread)).load()
                 address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
-                _rescale(plan, address, factor, step > 0)
+                _rescale(plan, address, factor, _has_product(plan, lane, step))
                 after(pipes, "rescale", lane, now)
         steps += trips
         end = Now(steps, visited, full)
@@ -40,6 +42,11 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)
+
+
+def _has_product(plan: Plan, lane: int, step: Any) -> Any:
+    """Whether O holds a product by then; where lanes share it, the second finds that of the first."""
+    return step > 0 if plan.key_tiles == 1 or lane == 0 else Boolean(True)
 
 
 @cute.jit

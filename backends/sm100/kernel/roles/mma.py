@@ -5,12 +5,12 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, copy, find
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, visit
+from attnspec.backends.cute.kernel.work import NUMBER, Steps, Work, following, locate, visit
 from attnspec.backends.sm100.kernel.blocks import tensor_core, unseen
 from attnspec.backends.sm100.kernel.plan import Plan
-from cutlass import Int32
+from cutlass import Boolean, Int32
 
 
 @cute.jit
@@ -24,15 +24,16 @@ def mma(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
-        trips = visit(plan, at, keys(at)).trips
+        run = visit(plan, at, keys(at))
+        trips = run.trips
         if trips > 0:
             _once(pipes, program, 0, Now(steps, visited, full), before)
-            _trip(plan, tiles, pipes, mods, tile, program, (0,), Now(steps, visited, full), Int32(0))
+            _trip(plan, tiles, pipes, mods, tile, program, (0,), run, Now(steps, visited, full), Int32(0))
             _once(pipes, program, 1, Now(steps, visited, full), before)
             for trip in cutlass.range(1, trips, unroll=1):
-                _trip(plan, tiles, pipes, mods, tile, program, (0, 1), Now(steps + trip, visited, full), trip)
+                _trip(plan, tiles, pipes, mods, tile, program, (0, 1), run, Now(steps + trip, visited, full), trip)
             _once(pipes, program, 0, Now(steps, visited, full), after)
-            _trip(plan, tiles, pipes, mods, tile, program, (1,), Now(steps + trips, visited, full), trips)
+            _trip(plan, tiles, pipes, mods, tile, program, (1,), run, Now(steps + trips, visited, full), trips)
             _once(pipes, program, 1, Now(steps, visited, full), after)
         steps += trips
         visited += 1
@@ -47,17 +48,19 @@ def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: A
             side(pipes, step.operation, step.lane, now, once=True)
 
 
-def _first_product(program: tuple[Step, ...]) -> Step:
-    """The first of a step's products with V."""
-    return min((step for step in program if step.operation != "mma_qk"), key=lambda step: step.stage)
+def _first_product(plan: Plan, program: tuple[Step, ...], lane: int | None) -> Step:
+    """The first product of a step with a tile of V: lanes that are key tiles have one each."""
+    own = (step for step in program if step.operation != "mma_qk" and (plan.key_tiles == 1 or step.lane == lane))
+    return min(own, key=lambda step: step.stage)
 
 
 @cute.jit
-def _clear_again(plan: Plan, tiles: Tiles, pipes: Pipes, now: Now, tile: Int32):
+def _clear_again(plan: Plan, tiles: Tiles, pipes: Pipes, lane: cutlass.Constexpr, now: Now, tile: Int32):
     """Where a tile is done a second time: values without what is not finite, from the first use on."""
     if tile < 0:
         _, shared = tensor_core.starts(tiles.starts)
-        v = (shared << 4) + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride
+        ring = plan.value_ring
+        v = (shared << 4) + ring.offset + copy(find(pipes, "v"), lane, now) * ring.stride
         unseen.clear(plan, v)
 
 
@@ -69,29 +72,57 @@ def _trip(
     tile: Any,
     program: tuple[Step, ...],
     stages: tuple[int, ...],
+    run: Steps,
     now: Now,
     trip: Int32,
 ) -> None:
-    """One trip through the program; O holds an earlier step of this tile unless an operation's own step is the first."""
+    """One trip through the program. Of lanes that are key tiles, the last may have none in a tile's last step."""
     for step in program:
         if step.stage not in stages:
             continue
         own = Now(now.steps - step.stage, now.tiles, now.full_tiles)
+        # A pair's values are cleared as they come.
+        clears = mods.hides and plan.ctas == 1 and step == _first_product(plan, program, step.lane)
         before(pipes, step.operation, step.lane, own)
-        if step.operation == "mma_qk":
-            _query_key(plan, tiles, pipes, step, own)
+        if plan.key_tiles == 1 or step.lane == 0:
+            _product(plan, tiles, pipes, step, own, tile, trip > step.stage, clears)
         else:
-            if mods.hides and plan.ctas == 1 and step == _first_product(program):  # a pair's values are cleared as they come
-                _clear_again(plan, tiles, pipes, own, tile)
-            _probability_value(plan, tiles, pipes, step, own, trip > step.stage)
+            exists = (trip - step.stage) * plan.key_tiles + step.lane < run.key_tiles
+            _product_if(plan, tiles, pipes, step, own, tile, clears, exists)
         after(pipes, step.operation, step.lane, own)
+
+
+@cute.jit
+def _product_if(
+    plan: Plan,
+    tiles: Tiles,
+    pipes: Pipes,
+    step: cutlass.Constexpr,
+    now: Now,
+    tile: Int32,
+    clears: cutlass.Constexpr,
+    exists: Boolean,
+):
+    """A product with a key tile that is not the step's first, if there is one."""
+    if exists:
+        _product(plan, tiles, pipes, step, now, tile, True, clears)
+
+
+def _product(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now, tile: Any, accumulate: Any, clears: bool) -> None:
+    """accumulate: whether O holds a product of this tile already."""
+    if step.operation == "mma_qk":
+        _query_key(plan, tiles, pipes, step, now)
+        return
+    if clears:
+        _clear_again(plan, tiles, pipes, step.lane, now, tile)
+    _probability_value(plan, tiles, pipes, step, now, accumulate)
 
 
 def _query_key(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: Now) -> None:
     code = tensor_core.instruction(plan.is_bf16, plan.tile_q * plan.ctas, plan.tile_kv, False)
     tensor, shared = tensor_core.starts(tiles.starts)
-    q = shared + (plan.q_offset + step.lane * plan.q_stride >> 4)
-    k = shared + slot(find(pipes, "k"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
+    q = shared + (plan.q_offset + (step.lane if plan.key_tiles == 1 else 0) * plan.q_stride >> 4)
+    k = shared + copy(find(pipes, "k"), step.lane, now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
     s = tensor + (plan.s_column + step.lane * plan.s_stride)
     tensor_core.query_key(s, q, k, plan.width_qk, (plan.tile_q, plan.key_rows), code, plan.ctas)
 
@@ -103,6 +134,7 @@ def _probability_value(plan: Plan, tiles: Tiles, pipes: Pipes, step: Step, now: 
     steps = (0, split) if is_head else (split, plan.tile_kv // tensor_core.K_STEP)
     tensor, shared = tensor_core.starts(tiles.starts)
     p = tensor + (plan.p_column + step.lane * plan.p_stride)
-    v = shared + slot(find(pipes, "v"), now) * (plan.kv_stride >> 4) + (plan.kv_offset >> 4)
+    ring = plan.value_ring
+    v = shared + copy(find(pipes, "v"), step.lane, now) * (ring.stride >> 4) + (ring.offset >> 4)
     o = tensor + (plan.o_column + step.lane * plan.o_column_stride)
     tensor_core.probability_value(o, p, v, steps, plan.tile_kv, code, accumulate if is_head else True, plan.ctas)

@@ -1,28 +1,16 @@
 """The softmax role: a warpgroup for each query tile, a thread for each row."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, query_tile, visit
-from attnspec.backends.sm100.kernel.blocks import softmax_step, staging, tensor_memory
+from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
+from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A thread's own: its query tile (lane), its row, where its row of S, of P, its statistics and staged values are."""
-
-    lane: Any
-    thread: Any
-    s: Any
-    p: Any
-    stats: Any
-    staged: Any
 
 
 @cute.jit
@@ -33,7 +21,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     the midpoint of their range stands for it.
     """
     keys, hidden, row_values = mods.keys, mods.hidden, mods.row
-    place = _find_place(plan, tiles)
+    place = find_place(plan, tiles)
     lane, thread = place.lane, place.thread
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
@@ -55,27 +43,17 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             else:
                 row_max, row_sum = _step(plan, pipes, mods, place, now, element, False, row_max, row_sum)
         steps += trips
-        _share_row(plan, pipes, place, Now(steps, visited, full), row_max, row_sum)
+        share_row(plan, pipes, place, Now(steps, visited, full), row_max, row_sum)
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)
-
-
-def _find_place(plan: Plan, tiles: Tiles) -> _Place:
-    lane = 0 if plan.query_tiles == 1 else cute.arch.make_warp_uniform(cute.arch.warp_idx()) // 4
-    thread = cute.arch.thread_idx()[0] % plan.tile_q
-    tensor = tiles.starts.load()
-    s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)
-    p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.p_stride, thread // 32)
-    staged = tiles.shared + plan.staged_offset + lane * plan.staged_stride
-    return _Place(lane, thread, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread, staged)
 
 
 def _step(
     plan: Plan,
     pipes: Pipes,
     mods: Mods,
-    place: _Place,
+    place: Place,
     now: Now,
     element: softmax_step.Element,
     is_partial: bool,
@@ -102,11 +80,3 @@ def _step(
         softmax_step.exponentials(plan, mods, s, element, is_partial, shift, place.p, piece)
         after(pipes, piece, lane, now)
     return row_max, softmax_step.add_row(s, row_sum)
-
-
-def _share_row(plan: Plan, pipes: Pipes, place: _Place, end: Now, row_max: Float32, row_sum: Float32) -> None:
-    """The row's sum and maximum, for the correction role."""
-    before(pipes, "share_row", place.lane, end)
-    place.stats.store(row_sum)
-    (place.stats + plan.tile_q).store(row_max)
-    after(pipes, "share_row", place.lane, end)
