@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from attnspec import stages, variants
-from attnspec.errors import ArgumentError
+from attnspec.errors import ArgumentError, TargetError
 from attnspec.language.show import show
 from attnspec.language.spec import Spec
 
@@ -31,6 +31,7 @@ def build(
     on: str | None = None,
     splits: int | None = 1,
     ctas: Literal[1, 2] | None = None,
+    query_tiles: Literal[1, 2] | None = None,
     **constants: int | float,
 ) -> "Attention":
     """An attention variant, ready to be called.
@@ -39,7 +40,10 @@ def build(
     tensors. on: "emulator" runs a GPU target without its GPU. constants: values that override the file's `const`s.
     splits: parts into which a GPU cuts the keys of each row, whose results it then merges: for few queries over many keys. None
     takes as many as keep its processors at work; a row's bits then depend on the whole call, not on the row's inputs alone.
-    ctas: on sm100, 2 lets pairs of CTAs share keys and values in the forward, 1 does not; None leaves it to the cost model.
+    ctas: on sm100, 2 lets pairs of CTAs share keys and values in the forward, queries in the backward where they can (`attnc
+    explain` says why not), 1 does not; None leaves it to the cost model.
+    query_tiles: of a work tile of the forward on sm100: 1 takes two key tiles a step instead, for heads of no more than 128 rows;
+    2 is what is made unasked.
     SpecError if the spec is wrong; TargetError if the target cannot run it.
     """
     if isinstance(spec, Spec):
@@ -59,7 +63,8 @@ def build(
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MOST_SPLITS):
         raise ArgumentError(f"splits: {splits!r}, wanted an int from 1 to {MOST_SPLITS}, or None for as many as keep a GPU busy")
     refuse_pair(ctas, target, splits)
-    return Attention(spec, target, on, splits, ctas)
+    refuse_query_tiles(query_tiles, target, ctas)
+    return Attention(spec, target, on, splits, ctas, query_tiles)
 
 
 def refuse_name(spec: str | os.PathLike[str]) -> None:
@@ -79,6 +84,16 @@ def refuse_pair(ctas: object, target: str | None, splits: int | None) -> None:
         raise ArgumentError("ctas: a pair of CTAs visits all keys of its rows; it goes with splits=1")
 
 
+def refuse_query_tiles(query_tiles: object, target: str | None, ctas: object) -> None:
+    """An error for a number of query tiles that there is none of, or that does not go with the rest."""
+    if query_tiles not in (None, 1, 2):
+        raise ArgumentError(f"query_tiles: {query_tiles!r}, wanted 1, 2 or nothing")
+    if query_tiles is not None and target in ("sm90", "reference"):
+        raise ArgumentError(f"query_tiles: a choice of kernels for sm100, not for {target}")
+    if query_tiles == 1 and ctas == 2:
+        raise TargetError("query_tiles=1, ctas=2: a pair of CTAs has two query tiles of each; give one of the two")
+
+
 _attend: Any = None  # `operators.attend`, once it is loaded: an import statement in each call would take a microsecond
 
 
@@ -94,7 +109,7 @@ def load_attend() -> Any:
 class Attention:
     """A variant as a function of q, k, v and its declared tensors; differentiable.
 
-    spec: the checked spec. target: as given to `build`, None if each call's device decides. ctas: as given to `build`.
+    spec: the checked spec. target: as given to `build`, None if each call's device decides. ctas, query_tiles: as given there.
     handle: all of it as one text, the options first: an operator in a graph that torch has traced, or loaded from a file, finds
     it by that.
     """
@@ -106,14 +121,17 @@ class Attention:
         on: str | None = None,
         splits: int | None = 1,
         ctas: Literal[1, 2] | None = None,
+        query_tiles: Literal[1, 2] | None = None,
     ) -> None:
         self.spec = spec
         self.target = target
         self.on = on
         self.splits = splits
         self.ctas: Literal[1, 2] | None = ctas
+        self.query_tiles: Literal[1, 2] | None = query_tiles
         # From which another process builds the same. Made now: torch.compile does not see into a cached property.
-        self.handle = f"{json.dumps({'target': target, 'on': on, 'splits': splits, 'ctas': ctas})}\n{show(spec)}"
+        options = {"target": target, "on": on, "splits": splits, "ctas": ctas, "query_tiles": query_tiles}
+        self.handle = f"{json.dumps(options)}\n{show(spec)}"
         self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:
@@ -123,7 +141,7 @@ class Attention:
 
     def __reduce__(self) -> "tuple[type[Attention], tuple[Any, ...]]":
         """Copied and pickled as what it was made of: a module that holds one can be copied, and kernels are found again."""
-        return Attention, (self.spec, self.target, self.on, self.splits, self.ctas)
+        return Attention, (self.spec, self.target, self.on, self.splits, self.ctas, self.query_tiles)
 
     @cached_property
     def analysed(self) -> "Analysed":

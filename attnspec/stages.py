@@ -65,22 +65,31 @@ def draw(
     target: str = "sm100",
     ctas: Literal[1, 2] | None = None,
     *,
+    query_tiles: Literal[1, 2] | None = None,
     deterministic: bool = False,
 ) -> "Dataflow":
     """Analysed to the graph of one kernel for a chip: tile operations and the values between them.
 
-    ctas: of the forward, that share a work tile; None leaves it to the cost model. deterministic: of a backward.
+    ctas: that share a work tile; None leaves it to the cost model. A backward that two cannot share is of one.
+    query_tiles: of a work tile of the forward; 1 takes two key tiles a step, None is 2 where they fit. deterministic: of a
+    backward. `Unsupported` for a choice that the variant or the chip does not leave.
     """
     from attnspec.lowering.dataflow.draw import draw
-    from attnspec.lowering.schedule.choose_ctas import choose_ctas
+    from attnspec.lowering.schedule.choose_ctas import choose_backward_ctas, choose_ctas
+    from attnspec.lowering.schedule.refuse_one_query_tile import refuse_query_tiles
 
     limits = limits_of(target)
     if ctas == 2 and not limits.tensor_columns:
         raise TargetError(f"ctas=2: pairs of CTAs share tensor operations on sm100, {target} has none that two can share")
-    if ctas is None:
-        ctas = choose_ctas(analysed, limits) if direction == "forward" else 1
-    ctas = ctas if direction == "forward" else 1
-    return draw(analysed, direction, in_registers=not limits.tensor_columns, ctas=ctas, deterministic=deterministic)
+    one = direction == "forward" and query_tiles == 1
+    if direction == "forward":
+        refuse_query_tiles(analysed, limits, query_tiles, ctas)
+    if direction == "backward":
+        ctas = choose_backward_ctas(analysed, limits, deterministic, ctas or 1)
+    elif ctas is None:
+        ctas = 1 if one else choose_ctas(analysed, limits)
+    in_registers = not limits.tensor_columns
+    return draw(analysed, direction, one_query_tile=one, in_registers=in_registers, ctas=ctas, deterministic=deterministic)
 
 
 def place(
@@ -135,7 +144,7 @@ def kernel(attention: "Attention", target: str) -> "Kernel":
     """The callable of a variant on a target: made once for all variants of one meaning, in this process."""
     from attnspec.runtime.cache_key import cache_key
 
-    options = {"on": attention.on, "splits": attention.splits, "ctas": attention.ctas}
+    options = {name: getattr(attention, name) for name in ("on", "splits", "ctas", "query_tiles")}
     key = cache_key(attention.spec, target, options)
     with _lock:
         found = _kernels.get(key)
@@ -160,9 +169,9 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
 
     def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
         ctas = attention.ctas if attention.splits == 1 else 1  # a pair of CTAs visits all keys of its rows
-        drawn = draw(analysed, direction, target, ctas, deterministic=deterministic)
+        choices = {"query_tiles": attention.query_tiles, "deterministic": deterministic}
         try:
-            return place(drawn, analysed, target)
+            return place(draw(analysed, direction, target, ctas, **choices), analysed, target)
         except Unsupported as error:
             raise TargetError(str(error)) from None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, constants_option, ctas_option, file_argument, json_option
+from attnspec.cli.options import GPU_TARGETS, constants_option, ctas_option, file_argument, json_option, query_tiles_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.language.limits import MAX_LENGTH
 
@@ -24,6 +24,7 @@ LENGTH = 8192
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=1,h=4,hkv=2,q=300,kv=300.")
 @click.option("--target", type=click.Choice(GPU_TARGETS), default="sm100", show_default=True, help="Whose kernels.")
 @ctas_option
+@query_tiles_option
 @constants_option
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with pictures there, and print nothing else.")
 @click.option("--png", type=click.Path(path_type=Path), help="Write a picture there: the mask, the warps over a few steps.")
@@ -34,6 +35,7 @@ def command(
     sizes: dict[str, int],
     target: str,
     ctas: Literal[1, 2] | None,
+    query_tiles: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     html: Path | None,
     png: Path | None,
@@ -53,8 +55,8 @@ def command(
         from attnspec.cli.pictures import write_pictures
 
         return write_pictures(analysed, shape, target, html, png, as_json)
-    schedule, backward = (schedule_or_reason(analysed, target, direction, ctas) for direction in ("forward", "backward"))
-    flow = stages.draw(analysed, "forward", target, ctas)
+    schedule, backward = (schedule_or_reason(analysed, target, at, ctas, query_tiles) for at in ("forward", "backward"))
+    flow = stages.draw(analysed, "forward", target, ctas, query_tiles=query_tiles)
     counted = count(analysed, shape, flow.work_rows)
     if as_json:
         click.echo(json_text(as_dict(analysed, shape, counted, schedule, backward, target)))
@@ -64,15 +66,19 @@ def command(
 
 
 def schedule_or_reason(
-    analysed: "Analysed", target: str, direction: Literal["forward", "backward"], ctas: Literal[1, 2] | None
+    analysed: "Analysed",
+    target: str,
+    direction: Literal["forward", "backward"],
+    ctas: Literal[1, 2] | None,
+    query_tiles: Literal[1, 2] | None,
 ) -> "Schedule | str":
-    """The schedule of one kernel, or why the target cannot run the variant. ctas: of the forward, that share a work tile."""
+    """The schedule of one kernel, or why the target cannot run the variant. ctas: that share a work tile."""
     from attnspec import stages
     from attnspec.errors import TargetError
     from attnspec.lowering.schedule.refusal import Unsupported
 
     try:
-        return stages.place(stages.draw(analysed, direction, target, ctas), analysed, target)
+        return stages.place(stages.draw(analysed, direction, target, ctas, query_tiles=query_tiles), analysed, target)
     except (Unsupported, TargetError) as error:
         return str(error)
 
@@ -123,11 +129,13 @@ def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str, n
     from attnspec.lowering.schedule.choose_ctas import explain_ctas
     from attnspec.lowering.schedule.show import show_schedule
 
+    limits = stages.limits_of(target)
+
     if isinstance(schedule, str):
         return f"{target} {name} kernel\n  none: {schedule}"
     title = f"{target} {name} kernel ({schedule.threads} threads)"
-    if name == "forward":
-        title += f"\n\n{explain_ctas(analysed, stages.limits_of(target), schedule.dataflow.ctas)}"
+    if schedule.dataflow.key_tiles == 1 and (name == "forward" or limits.tensor_columns):
+        title += f"\n\n{explain_ctas(analysed, limits, schedule.dataflow.ctas, schedule.dataflow.direction)}"
     return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
 
 

@@ -58,8 +58,14 @@ def json_option(command: Command) -> Command:
 
 def ctas_option(command: Command) -> Command:
     """--ctas, a number or None."""
-    text = "Two CTAs share keys and values in the forward of sm100, or do not.  [default: as the cost model finds]"
+    text = "Two CTAs of sm100 share keys and values, in the backward queries, or do not.  [default: as the cost model finds]"
     return click.option("--ctas", type=click.Choice(["1", "2"]), callback=_number, help=text)(command)
+
+
+def query_tiles_option(command: Command) -> Command:
+    """--query-tiles, a number or None."""
+    text = "Query tiles of a work tile in the forward of sm100; 1 takes two key tiles a step.  [default: 2 where they fit]"
+    return click.option("--query-tiles", type=click.Choice(["1", "2"]), callback=_number, help=text)(command)
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

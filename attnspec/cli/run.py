@@ -8,7 +8,15 @@ import click
 
 from attnspec.cli.failure import WRONG_NUMBERS
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, TARGETS, constants_option, ctas_option, file_argument, json_option
+from attnspec.cli.options import (
+    GPU_TARGETS,
+    TARGETS,
+    constants_option,
+    ctas_option,
+    file_argument,
+    json_option,
+    query_tiles_option,
+)
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.errors import TargetError
 from attnspec.language.spec import Spec
@@ -32,6 +40,7 @@ class Plan:
     on: str | None
     forward_only: bool
     ctas: Literal[1, 2] | None = None
+    query_tiles: Literal[1, 2] | None = None
 
     @property
     def is_emulated(self) -> bool:
@@ -74,6 +83,7 @@ class Trial:
 )
 @click.option("--forward-only", is_flag=True, help="No gradients.")
 @ctas_option
+@query_tiles_option
 @constants_option
 @json_option
 def command(
@@ -85,6 +95,7 @@ def command(
     seeds: int | None,
     forward_only: bool,
     ctas: Literal[1, 2] | None,
+    query_tiles: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     as_json: bool,
 ) -> int:
@@ -104,8 +115,10 @@ def command(
     target = refuse(target, on, shape)
     if target == "reference" and ctas is not None:
         raise click.UsageError("--ctas: the reference runs no CTAs")
-    refused = "" if forward_only or target == "reference" else refusal(spec, target, ctas)
-    plan = Plan(spec, shape, target, on, forward_only or bool(refused), ctas)
+    if target == "reference" and query_tiles is not None:
+        raise click.UsageError("--query-tiles: the reference has no work tiles")
+    refused = "" if forward_only or target == "reference" else refusal(spec, target, ctas, query_tiles)
+    plan = Plan(spec, shape, target, on, forward_only or bool(refused), ctas, query_tiles)
     if not plan.is_emulated:
         trials = [trial(plan, number) for number in (range(seeds) if seeds is not None else [seed or 0])]
     else:
@@ -140,15 +153,15 @@ def gpu_here(target: str | None, option: str) -> str:
     return target_for(torch.device("cuda", torch.cuda.current_device()), target, None)
 
 
-def refusal(spec: Spec, target: str, ctas: Literal[1, 2] | None) -> str:
+def refusal(spec: Spec, target: str, ctas: Literal[1, 2] | None, query_tiles: Literal[1, 2] | None) -> str:
     """Why a target that runs the variant's forward cannot run its backward, or nothing."""
     from attnspec import stages
     from attnspec.lowering.schedule.refusal import Unsupported
 
     analysed = stages.analyse(spec)
-    stages.place(stages.draw(analysed, "forward", target, ctas), analysed, target)
+    stages.place(stages.draw(analysed, "forward", target, ctas, query_tiles=query_tiles), analysed, target)
     try:
-        stages.place(stages.draw(analysed, "backward", target), analysed, target)
+        stages.place(stages.draw(analysed, "backward", target, ctas), analysed, target)
     except Unsupported as error:
         return f"has no kernel: {error}"
     return ""
@@ -164,7 +177,7 @@ def trial(plan: Plan, seed: int) -> Trial:
 
     torch.set_num_threads(1)  # the reference's tiles are too small to share out; waiting threads only slow each other down
     start = time.perf_counter()
-    attention = build(plan.spec, target=plan.target, ctas=plan.ctas)
+    attention = build(plan.spec, target=plan.target, ctas=plan.ctas, query_tiles=plan.query_tiles)
     inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed).on("cpu" if plan.target == "reference" else "cuda")
     rows = compare(attention, inputs, plan.forward_only)
     return Trial(seed, time.perf_counter() - start, rows)
@@ -180,7 +193,7 @@ def emulated_trial(plan: Plan, seed: int, timings: int) -> Trial:
 
     torch.set_num_threads(1)
     start = time.perf_counter()
-    attention = build(plan.spec, target=plan.target, on=plan.on, ctas=plan.ctas)
+    attention = build(plan.spec, target=plan.target, on=plan.on, ctas=plan.ctas, query_tiles=plan.query_tiles)
     inputs = draw_inputs(plan.spec, Shape(**asdict(plan.shape)), seed)
     found = emulate(attention, inputs, timings, plan.forward_only)
     return Trial(seed, time.perf_counter() - start, found.rows, found)

@@ -81,18 +81,19 @@ def walk_to_source(
     target: str,
     forward_only: bool = False,
     ctas: Literal[1, 2] | None = None,
+    query_tiles: Literal[1, 2] | None = None,
 ) -> Made:
-    """From a file to emitted source. ctas: of a work tile of the forward; None leaves it to the cost model."""
+    """From a file to emitted source. ctas: of a work tile; query_tiles: of the forward's; None leaves both to the compiler."""
     tree = walk.step("tree", lambda: parse_file(file), lambda tree: counted(len(tree.statements), "statement"))
     spec = walk.step("spec", lambda: stages.check(tree, overrides(constants)), tell_spec)
     analysed = walk.step("analysed", lambda: stages.analyse(spec), tell_analysed)
     if target == "reference":
         return Made(spec, analysed, None, walk.step("emitted", lambda: stages.emit_reference(analysed), tell_emitted))
-    schedule, emitted = walk_to_kernel(walk, analysed, target, "forward", ctas)
+    schedule, emitted = walk_to_kernel(walk, analysed, target, "forward", ctas, query_tiles)
     backward, refused = None, ""
     if not forward_only:
         try:
-            _, backward = walk_to_kernel(walk, analysed, target, "backward")
+            _, backward = walk_to_kernel(walk, analysed, target, "backward", ctas)
         except Unsupported as error:
             refused = f"no backward: {error}"
     return Made(spec, analysed, schedule, emitted, backward, refused)
@@ -104,12 +105,13 @@ def walk_to_kernel(
     target: str,
     direction: Literal["forward", "backward"],
     ctas: Literal[1, 2] | None = None,
+    query_tiles: Literal[1, 2] | None = None,
 ) -> "tuple[Schedule, Emitted]":
     """From the analyses to the source of one kernel."""
     of = "" if direction == "forward" else "backward "
     dataflow = walk.step(
         f"{of}dataflow",
-        lambda: stages.draw(analysed, direction, target, ctas),
+        lambda: stages.draw(analysed, direction, target, ctas, query_tiles=query_tiles),
         lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
     )
     schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target, show_progress), tell_schedule)

@@ -11,12 +11,12 @@ from typing import Literal
 
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.assign_roles import assign_roles
-from attnspec.lowering.schedule.complete import find_depths
+from attnspec.lowering.schedule.complete import find_depths, statement
 from attnspec.lowering.schedule.cost import EMULATED_SLOTS
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.loop_problem import loop_problem
 from attnspec.lowering.schedule.modulo import lower_bound
-from attnspec.lowering.schedule.place_buffers import overlays_of
+from attnspec.lowering.schedule.place_buffers import overlays_of, place_buffers
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Choices
 from attnspec.lowering.schedule.turns import problem_in_turns
@@ -63,8 +63,10 @@ def step_bound(dataflow: Dataflow, dims: tuple[int, int], limits: Limits, prices
     """Cycles of a step that no order beats: circles of waits, the busiest unit, the busiest role. Searches mostly reach it."""
     depths = find_depths(dataflow, dims, limits)
     columns = sum(item.size * depths[item.name] for item in dataflow.buffers if item.space == "tensor")
-    overlays = {name: under for name, (under, _) in overlays_of(dataflow).items()}
+    apart = overlays_of(dataflow) if columns <= limits.tensor_columns else ()
+    places = place_buffers(dataflow, depths, limits, statement(dims), apart)
+    overlays = {item.buffer: item.overlays for item in places if item.overlays is not None}
     names = {step.operation: role.name for role in assign_roles(dataflow) for step in role.program}
     roles = {operation.name: names[operation.name] for operation in dataflow.operations if operation.rate == "step"}
-    problem = loop_problem(dataflow, roles, depths, prices, {} if columns <= limits.tensor_columns else overlays)
+    problem = loop_problem(dataflow, roles, depths, prices, overlays)
     return lower_bound(problem_in_turns(problem, dataflow, prices) if dataflow.register_products else problem)

@@ -14,17 +14,12 @@ def can_pair(analysed: Analysed, limits: Limits) -> bool:
     return bool(limits.tensor_columns) and tile_shape(analysed.spec) == NARROW
 
 
-def can_pair_backward(analysed: Analysed, limits: Limits, deterministic: bool) -> bool:
-    """The same of the backward."""
-    return _backward_reason(analysed, limits, deterministic) is None
-
-
 def refuse_pair(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> None:
     """Raise `Unsupported` for a variant of which a pair of CTAs cannot run a kernel on this chip."""
     if not limits.tensor_columns:
         raise Unsupported("ctas = 2", f"tensor operations of {limits.target} are of one CTA")
     if dataflow.direction == "backward":
-        reason = _backward_reason(analysed, limits, dataflow.deterministic)
+        reason = backward_reason(analysed, limits, dataflow.deterministic)
         if reason is not None:
             raise Unsupported(*reason)
     elif not can_pair(analysed, limits):
@@ -32,7 +27,7 @@ def refuse_pair(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> None:
         raise Unsupported(_dims(analysed), f"a pair of CTAs takes head dimensions up to {most}; one CTA (ctas=1) takes these")
 
 
-def _backward_reason(analysed: Analysed, limits: Limits, deterministic: bool) -> tuple[str, str] | None:
+def backward_reason(analysed: Analysed, limits: Limits, deterministic: bool) -> tuple[str, str] | None:
     """What asks for one CTA in the backward, and why; None where a pair can do it."""
     if not limits.tensor_columns:
         return "ctas = 2", f"tensor operations of {limits.target} are of one CTA"

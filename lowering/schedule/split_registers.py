@@ -10,6 +10,7 @@ WARPGROUP = 4
 UNIT = 8  # setmaxnreg counts in eights
 LOADER = 24  # of warps that only load, where all others multiply (FA3)
 SINGLE_WARPS = 48  # addresses, counters and descriptors of a warp that only issues (FA4)
+PAIR_WARPS = 56  # of the same in the backward of a pair: q and dO come twice
 WIDE_WARPS = 80  # of the same for heads above 128: twice the boxes and descriptors
 WIDE_BYTES = 128 * 128 * 2  # of a tile of keys of such a head there are more
 REDUCE_BASE = 24  # beside a row of dQ, whole or in pieces (FA4)
@@ -40,4 +41,6 @@ def _least(dataflow: Dataflow, role: Role) -> int:
         return LOADER
     if dataflow.direction == "backward" and dataflow.buffer("k").size > WIDE_BYTES:
         return WIDE_WARPS
+    if dataflow.direction == "backward" and dataflow.ctas > 1:
+        return PAIR_WARPS
     return CORRECTION if len(role.warps) == WARPGROUP else SINGLE_WARPS
