@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import constants_option, ctas_option, file_argument, json_option, target_option
+from attnspec.cli.options import constants_option, ctas_option, file_argument, json_option, query_tiles_option, target_option
 
 if TYPE_CHECKING:
     from attnspec.cli.walk import Made, Walk
@@ -34,6 +34,7 @@ class Kinds(click.ParamType):
 @click.option("-o", "folder", type=click.Path(path_type=Path), help="Folder to write to.  [default: ./NAME_TARGET]")
 @target_option("sm100")
 @ctas_option
+@query_tiles_option
 @constants_option
 @click.option("--emit", "kinds", type=Kinds(), help="Of source, ptx, cubin, sass.  [default: source,ptx,cubin]")
 @click.option("--forward-only", is_flag=True, help="Compile no backward kernel.")
@@ -43,6 +44,7 @@ def command(
     folder: Path | None,
     target: str,
     ctas: Literal[1, 2] | None,
+    query_tiles: Literal[1, 2] | None,
     constants: tuple[tuple[str, Any], ...],
     kinds: tuple[str, ...] | None,
     forward_only: bool,
@@ -61,8 +63,10 @@ def command(
         raise click.BadOptionUsage("--emit", "the reference target is source alone: torch runs it as it is")
     if target == "reference" and ctas is not None:
         raise click.BadOptionUsage("--ctas", "the reference target runs no CTAs")
+    if target == "reference" and query_tiles is not None:
+        raise click.BadOptionUsage("--query-tiles", "the reference target has no work tiles")
     walk = Walk()
-    made = walk_to_source(walk, file, constants, target, forward_only, ctas)
+    made = walk_to_source(walk, file, constants, target, forward_only, ctas, query_tiles)
     notes = [made.refused] if made.refused else []
     folder = folder or Path(f"{made.spec.name}_{target}")
     with draft_folder(folder) as draft:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def show_work(analysed: "Analysed", schedule: "Schedule", shape: CallShape, limits: "Limits") -> str:
-    """Rows and heads of a work tile, how many tiles there are, and what `splits=None` would make of them."""
+    """Rows and heads of a work tile, how many tiles there are, what `splits=None` would make of them; one query tile or two."""
     from attnspec.lowering.analysis.packing import packing
+    from attnspec.lowering.schedule.choose_query_tiles import explain_query_tiles
     from attnspec.lowering.schedule.cut import blocks, choose_parts, choose_rows, count_tiles
 
     flow = schedule.dataflow
@@ -23,10 +24,12 @@ def show_work(analysed: "Analysed", schedule: "Schedule", shape: CallShape, limi
     parts = choose_parts(tiles * flow.ctas, blocks(shape.len_kv, flow.tile_kv), limits.multiprocessors)
     heads = min(whole // rows, group)
     held = f"{rows} rows of each of {heads} heads of a group" if rows < whole else f"{whole} rows of one head"
+    beside = group if found.is_allowed and flow.ctas == 1 else 1
     lines = [
         f"work tiles of the forward at batch {shape.batch}, {shape.heads} heads over {shape.kv_heads}, q {shape.len_q:,}",
         f"  {tiles:,} tiles of {held}, for {limits.multiprocessors} multiprocessors",
         f"  heads in a tile: {found.reason}",
         f"  parts of the keys: splits=None would share the keys of each tile out to {parts}; splits=1, the default, to one",
+        explain_query_tiles(analysed, limits, flow.query_tiles, shape.len_q * beside),
     ]
     return "\n".join(lines)

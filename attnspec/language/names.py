@@ -17,7 +17,7 @@ from attnspec.language.values import FAULTY, Faulty, Value, WholeTensor
 CALL_WORDS = frozenset(
     ("q", "k", "v", "return_lse", "deterministic", "cu_seqlens_q", "cu_seqlens_kv", "q_offset", "kv_offset", "len_q", "len_kv")
 )
-BUILD_WORDS = frozenset(("target", "on", "splits", "ctas"))
+BUILD_WORDS = frozenset(("target", "on", "splits", "ctas", "query_tiles"))
 GIVEN = (*INDICES, *SIZES, *FLOATS, "qpos", "inf")
 RESERVED = frozenset((*GIVEN, *TILE_NAMES, *BUILTINS, *STATEMENTS))
 
