@@ -7,10 +7,10 @@ line an edge of the schedule. All of this runs while the kernel is traced: what 
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.fences import fence
+from attnspec.backends.cute.kernel.lane_pipes import Single, signal_for_lanes, wait_for_lanes
 from cutlass import Int32, Uint32
 from cutlass.cute.nvgpu import tcgen05
 
@@ -147,10 +147,14 @@ def _parity(pipe: Pipe, now: Now, distance: int) -> Any:
 
 def barrier(pipes: Pipes, pipe: Pipe, first: int, lane: Lane, now: Now, distance: int = 0) -> Any:
     """Pointer to the barrier at hand of a pipe's full or empty array."""
+    return pipes.barriers + _index(pipe, first, lane, now, distance)
+
+
+def _index(pipe: Pipe, first: int, lane: Lane, now: Now, distance: int = 0) -> Any:
     index: Any = first if pipe.depth == 1 else slot(pipe, now, distance) + first
     if pipe.copies:
         index = index + lane * pipe.depth
-    return pipes.barriers + index
+    return index
 
 
 def find(pipes: Pipes, name: str, lane: Lane = None) -> Pipe:
@@ -168,29 +172,32 @@ def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = Fals
 
     once False: the pipes of every step; True: those used once a work tile. A TMA producer also announces its bytes.
     """
+    of_lanes: tuple[list[Single], list[Single]] = ([], [])  # waits of one lane each: for what is full, for what is empty
     for pipe in pipes.table:
         if pipe.once == once:
             if edge != "last" or pipe.distance >= 0:
                 distance = min(pipe.distance, 1) if edge == "first" else pipe.distance
-                _wait_full(pipes, pipe, operation, lane, now, distance)
+                of_lanes[0].extend(_wait_full(pipes, pipe, operation, lane, now, distance))
             if _is_at(pipe.produce, operation, lane):
                 _wait_empty(pipes, pipe, lane, now)
             elif (only := _single_lane(pipe.produce, operation, lane)) is not None and pipe.empty is not None:
-                pointer = barrier(pipes, pipe, pipe.empty, lane, now)
-                _wait_if(lane, only, pointer, _parity(pipe, now, 0) ^ 1, pipe.empty_fence)
+                index = _index(pipe, pipe.empty, lane, now)
+                of_lanes[1].append(Single(only, index, _parity(pipe, now, 0) ^ 1, pipe.empty_fence))
+    for singles in of_lanes:
+        wait_for_lanes(pipes.barriers, lane, singles)
 
 
-def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now, distance: int) -> None:
+def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now, distance: int) -> list[Single]:
+    """Wait if it is for this operation; gives what only one of the lanes has to wait for."""
     only = _single_lane(pipe.wait, operation, lane)
     if only is None and not _is_at(pipe.wait, operation, lane):
-        return
-    pointer = barrier(pipes, pipe, pipe.full, lane, now, distance)
+        return []
     parity = _parity(pipe, now, distance)
-    if only is None:
-        _wait(pipe.full_by, pipe.full_at, pointer, parity)
-        fence("after_wait", pipe.full_fence)
-    else:
-        _wait_if(lane, only, pointer, parity, pipe.full_fence)
+    if only is not None:
+        return [Single(only, _index(pipe, pipe.full, lane, now, distance), parity, pipe.full_fence)]
+    _wait(pipe.full_by, pipe.full_at, barrier(pipes, pipe, pipe.full, lane, now, distance), parity)
+    fence("after_wait", pipe.full_fence)
+    return []
 
 
 def _wait(engine: Engine | None, at: Place, pointer: Any, parity: Any) -> None:
@@ -242,27 +249,21 @@ def await_commits(pipes: Pipes, operations: tuple[str, ...], end: Now) -> None:
 
 def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
     """Signal all that `operation` completes: outputs that are full, inputs that it was the last to read."""
+    of_lanes: list[Single] = []
     for pipe in pipes.table:
         if pipe.once != once:
             continue
-        if _concerns(pipe.produce, operation, lane):
-            pointer = barrier(pipes, pipe, pipe.full, lane, now)
-            _signal_at(pipe.produce, operation, lane, (pipe.full_by, pipe.full_fence, pipe.full_at, pipes.lanes), pointer)
-        if pipe.empty is not None and pipe.empty_by is not None and _concerns(pipe.release, operation, lane):
-            pointer = barrier(pipes, pipe, pipe.empty, lane, now, pipe.distance)
-            _signal_at(pipe.release, operation, lane, (pipe.empty_by, pipe.empty_fence, pipe.empty_at, pipes.lanes), pointer)
-
-
-def _concerns(place: str, operation: str, lane: Lane) -> bool:
-    return _is_at(place, operation, lane) or _single_lane(place, operation, lane) is not None
-
-
-def _signal_at(place: str, operation: str, lane: Lane, how: tuple[Engine, str, Place, int], pointer: Any) -> None:
-    only = _single_lane(place, operation, lane)
-    if only is None:
-        _signal(*how, pointer)
-    else:
-        _signal_if(lane, only, how, pointer)
+        ends = [(pipe.produce, pipe.full, 0, (pipe.full_by, pipe.full_fence, pipe.full_at, pipes.lanes))]
+        if pipe.empty is not None and pipe.empty_by is not None:
+            how = (pipe.empty_by, pipe.empty_fence, pipe.empty_at, pipes.lanes)
+            ends.append((pipe.release, pipe.empty, pipe.distance, how))
+        for place, first, distance, how in ends:
+            only = _single_lane(place, operation, lane)
+            if only is not None:
+                of_lanes.append(Single(only, _index(pipe, first, lane, now, distance), None, how))
+            elif _is_at(place, operation, lane):
+                _signal(*how, barrier(pipes, pipe, first, lane, now, distance))
+    signal_for_lanes(pipes.barriers, lane, of_lanes, _signal)
 
 
 def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any) -> None:
@@ -283,16 +284,3 @@ def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any
                 pair.arrive(pointer)
             else:
                 cute.arch.mbarrier_arrive(pointer)
-
-
-@cute.jit
-def _wait_if(lane: Int32, only: cutlass.Constexpr, pointer: cute.Pointer, parity: Int32, kind: cutlass.Constexpr):
-    if lane == only:
-        cute.arch.mbarrier_wait(pointer, parity)
-        fence("after_wait", kind)
-
-
-@cute.jit
-def _signal_if(lane: Int32, only: cutlass.Constexpr, how: cutlass.Constexpr, pointer: cute.Pointer):
-    if lane == only:
-        _signal(*how, pointer)

@@ -6,9 +6,10 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, query_tile, visit
+from attnspec.backends.cute.kernel.work import NUMBER, Work, again, following, key_tile, locate, meets, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
 from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
 from attnspec.backends.sm100.kernel.plan import Plan
@@ -31,25 +32,26 @@ def softmax_keys(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         run = visit(plan, at, keys(at))
-        trips, count = run.trips, run.key_tiles
+        trips = run.trips
+        mine = (run.key_tiles + (plan.key_tiles - 1 - lane)) // plan.key_tiles
         own = query_tile(plan, work, at, 0, place.thread)
         q = cutlass.min(own.q_first + own.place, own.q_last)
         row = row_values(q, own)
         masked = hidden(own)
         row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
-        for step in cutlass.range(trips, unroll=1):
+        for step in cutlass.range(mine, unroll=1):
             now = Now(steps + step, visited, full)
             index = step * plan.key_tiles + lane
-            if index < count:
-                key = own.kv_first + key_tile(run, index) * plan.tile_kv
-                # Two whole steps, as in `softmax`.
-                element = softmax_step.Element(q, key, own, row)
-                if meets(plan, own, masked, key):
-                    row_max, row_sum = _step(plan, tiles, pipes, mods, place, now, element, True, index, row_max, row_sum)
-                else:
-                    row_max, row_sum = _step(plan, tiles, pipes, mods, place, now, element, False, index, row_max, row_sum)
+            key = own.kv_first + key_tile(run, index) * plan.tile_kv
+            # Two whole steps, as in `softmax`.
+            element = softmax_step.Element(q, key, own, row)
+            if meets(plan, own, masked, key):
+                row_max, row_sum = _step(plan, pipes, mods, place, now, element, True, index, row_max, row_sum)
             else:
-                row_max, row_sum = _pass_on(plan, tiles, pipes, mods, place, now, index, row_max, row_sum)
+                row_max, row_sum = _step(plan, pipes, mods, place, now, element, False, index, row_max, row_sum)
+        if mine < trips:
+            now = Now(steps + mine, visited, full)
+            row_max, row_sum = _pass_on(plan, pipes, mods, place, now, row_max, row_sum)
         steps += trips
         share_row(plan, pipes, place, Now(steps, visited, full), row_max, row_sum)
         visited += 1
@@ -59,7 +61,6 @@ def softmax_keys(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods)
 
 def _step(
     plan: Plan,
-    tiles: Tiles,
     pipes: Pipes,
     mods: Mods,
     place: Place,
@@ -80,7 +81,7 @@ def _step(
     after(pipes, "load_s", lane, now)
     if mods.midpoint is None:
         peak = softmax_step.greatest(plan, s, row_max)
-        row_max, row_sum = _exchange(plan, tiles, pipes, mods, place, now, index, peak, row_max, row_sum)
+        row_max, row_sum = _exchange(plan, pipes, mods, place, now, index, peak, row_max, row_sum)
     shift = softmax_step.shift(mods, row_max)
     for piece in PIECES:
         before(pipes, piece, lane, now)
@@ -90,13 +91,13 @@ def _step(
 
 
 def _pass_on(
-    plan: Plan, tiles: Tiles, pipes: Pipes, mods: Mods, place: Place, now: Now, index: Any, row_max: Float32, row_sum: Float32
+    plan: Plan, pipes: Pipes, mods: Mods, place: Place, now: Now, row_max: Float32, row_sum: Float32
 ) -> tuple[Float32, Float32]:
     """A step without a key tile: the same hand-overs, of nothing but the maximum."""
     before(pipes, "load_s", place.lane, now)
     after(pipes, "load_s", place.lane, now)
     if mods.midpoint is None:
-        row_max, row_sum = _exchange(plan, tiles, pipes, mods, place, now, index, row_max, row_max, row_sum)
+        row_max, row_sum = _exchange(plan, pipes, mods, place, now, place.lane, row_max, row_max, row_sum)
     for piece in PIECES:
         before(pipes, piece, place.lane, now)
         after(pipes, piece, place.lane, now)
@@ -105,7 +106,6 @@ def _pass_on(
 
 def _exchange(
     plan: Plan,
-    tiles: Tiles,
     pipes: Pipes,
     mods: Mods,
     place: Place,
@@ -119,11 +119,13 @@ def _exchange(
 
     O is under the maximum of the key tile before, and so is the factor that it is told.
     """
-    maxima = tiles.stats + ((plan.maxima_offset - plan.stats_offset) // 4 + place.thread)
+    # Made anew from what is held anyway: one address more in all of the loop, and some variants spill.
+    row = plan.tile_q * 4
+    mine = again(place.stats.toint()) + (plan.maxima_offset - plan.stats_offset) - place.lane * row
     before(pipes, "row_max", place.lane, now)
-    old = _before_this(maxima + (plan.key_tiles - 1 - place.lane) * plan.tile_q, own, index > 0)
+    old = _before_this(mine + (1 - 2 * place.lane) * row, own, index > 0)
     latest = softmax_step.kept(plan, mods, old, f32.larger(peak, old))
-    (maxima + place.lane * plan.tile_q).store(latest)
+    ptx("st.shared.f32 [{$r0}], {$r1};", mine, latest)
     after(pipes, "row_max", place.lane, now)
     before(pipes, "share_scale", place.lane, now)
     place.stats.store(softmax_step.brought(mods, old, latest))
@@ -132,9 +134,9 @@ def _exchange(
 
 
 @cute.jit
-def _before_this(address: cute.Pointer, own: Float32, is_there: Boolean):
+def _before_this(address: Int32, own: Float32, is_there: Boolean):
     """The maximum that the other lane handed on; the first key tile finds none."""
     found = own
     if is_there:
-        found = address.load()
+        found = ptx("ld.shared.f32 {$w0}, [{$r0}];", address, returns=[Float32])
     return found
