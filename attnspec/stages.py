@@ -70,7 +70,8 @@ def draw(
 ) -> "Dataflow":
     """Analysed to the graph of one kernel for a chip: tile operations and the values between them.
 
-    ctas: that share a work tile; None leaves it to the cost model. A backward that two cannot share is of one.
+    ctas: that share a work tile; None leaves a forward to the cost model. A backward that two cannot share is of one, and so is
+    every backward for None, until a pair has run on a GPU.
     query_tiles: of a work tile of the forward; 1 takes two key tiles a step, None is 2 where they fit. deterministic: of a
     backward. `Unsupported` for a choice that the variant or the chip does not leave.
     """

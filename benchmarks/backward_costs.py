@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from attnspec.emulator import launch
@@ -34,7 +34,8 @@ TILES = (LONG - SHORT) / 128
 AGREE = 0.02  # distance of two emulators' counts of flash-attn-4
 ROWS = (
     "MUFU", "f32x2", "FMA", "ALU", "conversions", "barrier operations", "warp instructions", "MMA cycles", "TMEM bytes",
-    "SMEM bytes by threads", "SMEM bytes by TMA", "bulk reductions", "global bytes by threads",
+    "SMEM bytes by threads", "SMEM bytes by TMA", "DSMEM bytes", "bulk reductions", "global bytes added to",
+    "global bytes by threads",
 )  # fmt: skip
 # Of flash-attn-4 4.0.0b36 by a counter that shares no code with this one (an emulator of its own), for 128 keys and 128 queries.
 # Its `alu` has register negations (512) besides what we count; its barriers named ones and fences by themselves.
@@ -57,23 +58,27 @@ THEIRS: dict[tuple[str, int], dict[str, float]] = {
 SPILLS = {"softcap": 66}  # loads from local memory a thread, of theirs at D 128
 
 
-def ours(extra: str, dim: int) -> tuple[Mapping[str, float], int, int]:
-    """Counts of a tile of the backward that we emit; registers a thread, bytes of spills."""
-    attention = attnspec.build(f"attention tile\nhead_dim {dim}\n{EXTRA[extra]}", on="emulator")
+def ours(extra: str, dim: int, ctas: Literal[1, 2] = 1) -> tuple[Mapping[str, float], int, int]:
+    """Counts of a tile of the backward that we emit; registers a thread, bytes of spills.
+
+    ctas: that share a work tile, each with a key tile of its own.
+    """
+    attention = attnspec.build(f"attention tile\nhead_dim {dim}\n{EXTRA[extra]}", on="emulator", ctas=ctas)
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
     made, found = program.made_backward, []
     for queries in (SHORT, LONG):
         generator = torch.Generator().manual_seed(0)
-        q, k, v, dout = (torch.randn(1, rows, 1, dim, generator=generator).bfloat16() for rows in (queries, KEYS, KEYS, queries))
+        lengths = (queries, KEYS * ctas, KEYS * ctas, queries)
+        q, k, v, dout = (torch.randn(1, rows, 1, dim, generator=generator).bfloat16() for rows in lengths)
         layout = check_call(attention.spec, q, k, v, Placing())
         call = Call(q, k, v, (), layout, False)
         results = program.forward(call)
         arguments = prepare(call, results, dout, torch.zeros(1, 1, queries), (), made.emitted.manifest["scratch"]).arguments
-        run = partial(launch, made.binary.compiled, *arguments, 1, checks="none", workers=1)
+        run = partial(launch, made.binary.compiled, *arguments, ctas, checks="none", workers=1)
         found.append(metered_kernel(run, "backward_kernel"))
     short, long = found
-    return difference(short, long, TILES), made.binary.registers, made.binary.frame_bytes
+    return difference(short, long, TILES * ctas), made.binary.registers, made.binary.frame_bytes
 
 
 def theirs(extra: str, dim: int) -> Mapping[str, float]:
@@ -105,11 +110,16 @@ def theirs(extra: str, dim: int) -> Mapping[str, float]:
     return difference(short, long, TILES)
 
 
-def table(extra: str, dim: int, our: tuple[Mapping[str, float], int, int]) -> str:
-    """One variant."""
+def table(extra: str, dim: int, ctas: int, our: tuple[Mapping[str, float], int, int]) -> str:
+    """One variant, ours of so many CTAs that share a work tile; theirs are of pairs at D 128."""
     counts, registers, frame = our
     other = THEIRS.get((extra, dim), {})
-    lines = [f"## {extra}, D {dim}", "", "| a 128 x 128 tile | ours | flash-attn-4 | ours / theirs |", "|---|---|---|---|"]
+    lines = [
+        f"## {extra}, D {dim}{', pairs of CTAs' if ctas > 1 else ''}",
+        "",
+        "| a 128 x 128 tile | ours | flash-attn-4 | ours / theirs |",
+        "|---|---|---|---|",
+    ]
     for row in ROWS:
         mine, count = counts.get(row, 0), other.get(row)
         ratio = f"{mine / count:.2f}" if count else ""
@@ -123,15 +133,17 @@ HEAD = """# What a tile of the backward costs
 Made by `python -m benchmarks.backward_costs`, which needs no GPU. One key tile meets {short} and {long} queries, and the
 difference is divided by the tiles between. Causal: tiles that no mask touches. bf16, normally distributed inputs. What is counted
 is said in [performance.md](performance.md); of flash-attn-4 4.0.0b36 another emulator, which shares no code with ours, counted
-the PTX. At D 128 its CTAs work in pairs, ours do not; at D 96 there are no figures of it.
+the PTX. At D 128 its CTAs work in pairs, ours where a title says so; at D 96 there are no figures of it. Of a pair, which has 256
+keys, half of what both do: each tile of 128 keys is one CTA's.
 """
 
 
 def main() -> None:
     """Measure, and write the page."""
     torch.set_num_threads(1)
-    chosen = [(extra, dim) for dim in (128, 96, 64) for extra in EXTRA]
-    parts = [table(extra, dim, ours(extra, dim)) for extra, dim in chosen]
+    chosen: list[tuple[str, int, Literal[1, 2]]] = [(extra, dim, 1) for dim in (128, 96, 64) for extra in EXTRA]
+    chosen[3:3] = [(extra, 128, 2) for extra in EXTRA]
+    parts = [table(extra, dim, ctas, ours(extra, dim, ctas)) for extra, dim, ctas in chosen]
     PAGE.write_text("\n".join([HEAD.format(short=SHORT, long=LONG), *(f"{part}\n" for part in parts)]), encoding="utf-8")
     print(f"wrote {PAGE}")
 

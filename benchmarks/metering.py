@@ -61,12 +61,16 @@ class Meter(Observer):
                 columns, lanes = places
                 self.found["TMEM bytes"] += extent(columns) * extent(lanes) * 4
         elif isinstance(memory, SharedMemory):
-            if opcode.startswith(("ld.shared", "st.shared", "ld.", "st.")):
+            if opcode.startswith("st.shared::cluster"):
+                self.found["DSMEM bytes"] += np.size(places) * size
+            elif opcode.startswith(("ld.shared", "st.shared", "ld.", "st.")):
                 self.found["SMEM bytes by threads"] += np.size(places) * size
             elif opcode.startswith("cp.async.bulk") and write:
                 self.found["SMEM bytes by TMA"] += np.size(places) * size
         elif isinstance(memory, GlobalMemory) and opcode.startswith(("ld.", "st.")):
             self.found["global bytes by threads"] += np.size(places) * size
+        elif isinstance(memory, GlobalMemory) and opcode.startswith("cp.reduce") and write:
+            self.found["global bytes added to"] += np.size(places) * size
 
     def issue(self, warp: Any, task: Any, pipe: Any = None) -> None:
         """A product names its shape."""

@@ -83,6 +83,8 @@ def explain_ctas(analysed: Analysed, limits: Limits, chosen: int, direction: Dir
     ]
     best = choose_ctas(analysed, limits) if direction == "forward" else choose_backward_ctas(analysed, limits)
     why = "as the model would choose" if best == chosen else f"as asked; the model would choose {best}"
+    if direction == "backward" and (chosen, best) == (1, 2):
+        why = "until a pair has run on a GPU, unless asked for (ctas=2); the model would choose 2"
     return "\n".join([f"CTAs a work tile: {chosen}, {why}", *rows])
 
 

@@ -15,6 +15,21 @@ def test_compile_writes_a_kernel_of_pairs(attnc: Attnc) -> None:
     assert "cluster=[pair.CTAS, 1, 1]" in (attnc.folder / "out" / "forward.py").read_text()
 
 
+def test_compile_writes_a_backward_of_pairs_where_they_can_share_it(attnc: Attnc) -> None:
+    """Narrow enough for a pair in both directions; and only in the forward."""
+    for head_dim, is_paired in ((128, True), (192, False)):
+        name = attnc.write(f"attention small\nhead_dim {head_dim}, 128\n")
+        assert attnc("compile", name, "--ctas", "2", "--emit", "source", "-o", f"out{head_dim}").code == 0
+        texts = [(attnc.folder / f"out{head_dim}" / f"{kernel}.py").read_text() for kernel in ("forward", "backward")]
+        assert ["cluster=[pair.CTAS, 1, 1]" in text for text in texts] == [True, is_paired]
+
+
+def test_explain_tells_why_a_backward_is_not_of_pairs(attnc: Attnc) -> None:
+    assert "the model would choose 2" in attnc("explain", "dense").out
+    assert "one CTA keeps an order" not in attnc("explain", "dense").out
+    assert "summed along diagonals" in attnc("explain", "relative_bias", "--ctas", "2").out
+
+
 def test_heads_too_wide_for_a_pair_are_an_error_with_their_place(attnc: Attnc) -> None:
     done = attnc("compile", attnc.write("attention wide\nhead_dim 256\n"), "--ctas", "2")
     assert (done.code, "small.attn:2:1" in done.err, "one CTA (ctas=1) takes these" in done.err) == (3, True, True)

@@ -146,6 +146,7 @@ def test_every_variant_is_right_and_the_same_for_every_timing(variant: str) -> N
     if backward_reason(attention.analysed, stages.limits_of("sm100"), False) is not None:
         assert stages.draw(attention.analysed, "backward", ctas=2).ctas == 1
         return
+    assert backward_of(attention).binary.frame_bytes == 0
     many_heads = (attention.spec.group or 1) > MANY_HEADS
     inputs = drawn(attention, Shape(1, 1, 1, 20, 300) if many_heads else Shape(1, 2, 1, 200, 300))
     assert_right(attention, inputs)

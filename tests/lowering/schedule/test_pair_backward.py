@@ -186,6 +186,7 @@ def test_corrupt_schedule_of_a_pair_is_refused_by_name(name: str) -> None:
 def test_model_takes_a_pair_where_dq_holds_up_one_cta() -> None:
     assert [choose_backward_ctas(analysed(dim), LIMITS) for dim in (64, 128)] == [1, 2]
     assert "CTAs a work tile: 2, as the model would choose" in explain_ctas(analysed(128), LIMITS, 2, "backward")
+    assert "unless asked for (ctas=2); the model would choose 2" in explain_ctas(analysed(128), LIMITS, 1, "backward")
 
 
 def test_one_cta_runs_what_a_pair_cannot() -> None:
