@@ -21,7 +21,8 @@ from attnspec.language.spec import Spec
 GROUPS = 2  # warpgroups of a key tile
 TILE_KV = GROUPS * GROUP_ROWS
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
-FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step, for head dimensions above 64 and up to it
+FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step: many for head dimensions up to 64
+PER_QUERY = ("row", "distance", "element", "scattered")  # addresses that differ from query to query
 PIECE = 16  # columns of a product's operand are a multiple of this
 PART = 128  # columns of dK, dV and dQ at a time
 # Of dS, and chunks in which dQ is staged, the best first: with two slots of dS one is written while the other is multiplied, and
@@ -58,15 +59,22 @@ class RegisterShape:
         return self.slots * self.tile_q * TILE_KV * ELEMENT_BYTES
 
 
-def register_shape(spec: Spec) -> RegisterShape:
+def register_shape(analysed: Analysed) -> RegisterShape:
     """The tiles whose dK, dV, scores and dQ fit a thread's registers."""
+    spec = analysed.spec
     width, width_v = (-(-dim // PIECE) * PIECE for dim in (spec.head_dim, spec.head_dim_v))
-    if max(width, width_v) <= SWIZZLE_ELEMENTS:
+    if max(width, width_v) <= SWIZZLE_ELEMENTS and not _wants_registers(analysed):
         return RegisterShape(MANY_QUERIES, width, width_v, width, True)
     parts = -(-max(width, width_v) // PART)
     shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts)
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
+
+
+def _wants_registers(analysed: Analysed) -> bool:
+    """Whether registers are wanted for what is loaded beside each score, or for shares of learned tensors."""
+    loads = any(read.where == "score" and read.address in PER_QUERY for read in analysed.reads)
+    return loads or bool(analysed.derivative.learned)
 
 
 def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
@@ -80,7 +88,7 @@ def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) 
     """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
     return Dataflow(
         direction="backward",
-        tile_q=register_shape(analysed.spec).tile_q,
+        tile_q=register_shape(analysed).tile_q,
         tile_kv=TILE_KV,
         query_tiles=1,
         operations=_operations(analysed),
@@ -101,7 +109,7 @@ def _chain(analysed: Analysed) -> list[Operation]:
 
 
 def _operations(analysed: Analysed) -> tuple[Operation, ...]:
-    chunks = range(register_shape(analysed.spec).chunks)
+    chunks = range(register_shape(analysed).chunks)
     return (
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -132,7 +140,7 @@ def _tile_bytes(rows: int, columns: int) -> int:
 
 
 def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
-    spec, shape = analysed.spec, register_shape(analysed.spec)
+    spec, shape = analysed.spec, register_shape(analysed)
     scores = TILE_KV * shape.tile_q // (GROUPS * 128)  # of a thread
     return (
         Buffer("k", "shared", _tile_bytes(TILE_KV, spec.head_dim)),
@@ -154,7 +162,7 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
 
 def _values(analysed: Analysed) -> tuple[Value, ...]:
     chain = [operation.name for operation in _chain(analysed)]
-    chunks = range(register_shape(analysed.spec).chunks)
+    chunks = range(register_shape(analysed).chunks)
     staged = [f"stage_dq_{at}" for at in chunks]
     last = ("await_dv", "await_dk", staged[-1])  # of a step
     return (

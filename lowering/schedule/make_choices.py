@@ -26,7 +26,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         emulated_share=0.0,
         exponential_degree=DEGREE,
         cta_group=2 if dataflow.ctas == 2 else 1,
-        probability_split=tile_shape(analysed.spec).head_keys,
+        probability_split=0 if dataflow.register_products else tile_shape(analysed.spec).head_keys,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),

@@ -17,7 +17,7 @@ SCORE_GRADIENT = ElementCost(mufu=0.0, fma=2.0, alu=0.5, loads=0.0)  # add delta
 def register_backward_price(counts: Any, operation: Operation) -> Price | None:
     """The price of an operation of the backward; None for one that it does not have alone."""
     flow, spec = counts.dataflow, counts.analysed.spec
-    shape = register_shape(spec)
+    shape = register_shape(counts.analysed)
     match operation.kind:
         case "load_q" | "load_do" | "load_rows":
             return Price(ISSUE, FROM_GLOBAL)

@@ -116,7 +116,7 @@ class Choices:
     rescale_threshold: growth of the row maximum, in log2 units, up to which O is not rescaled (FA4, conditional rescaling).
     emulated_share: share of exponentials on the FMA pipe, by a polynomial of exponential_degree.
     cta_group: 1 or 2 CTAs a tensor operation.
-    probability_split: columns of P whose arrival lets PV start; the rest follow.
+    probability_split: columns of P whose arrival lets PV start; the rest follow. 0 where P stays in registers.
     tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
     takes_turns: warpgroups that multiply begin their products in turn, so that one exponentiates while another multiplies.

@@ -68,7 +68,7 @@ def test_the_backward_is_compiled_without_spills(compiled: tuple[Path, str]) -> 
     assert "tcgen05.mma" in (folder / "backward.ptx").read_text()
 
 
-def test_a_backward_that_the_target_cannot_run_is_told_with_its_statement(attnc: Attnc) -> None:
+def test_a_backward_that_the_target_cannot_run_is_told_with_its_statement(attnc: Attnc, refuse_backward: None) -> None:
     done = attnc("compile", "mla", "--emit", "source", "--target", "sm90")
     assert done.code == 0
     assert "note: no backward: `head_dim 192, 128` cannot run on this target" in done.out
@@ -176,7 +176,7 @@ def test_a_folder_may_be_named_by_dots(attnc: Attnc, folder: str) -> None:
     assert {"forward.py", "manifest.json"} <= set(names(attnc.folder / folder))
 
 
-def test_a_statement_that_the_backward_cannot_run_is_named_in_a_note(attnc: Attnc) -> None:
+def test_a_statement_that_the_backward_cannot_run_is_named_in_a_note(attnc: Attnc, refuse_backward: None) -> None:
     name = attnc.write("attention wide\n\n  head_dim 256  # wide\nmask = causal\n")
     done = attnc("compile", name, "--emit", "source", "-o", "wide", "--target", "sm90")
     assert done.code == 0

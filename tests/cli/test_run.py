@@ -121,7 +121,7 @@ def test_the_emulator_runs_forward_and_backward(attnc: Attnc) -> None:
     assert done.out.splitlines()[-1] == "pass: forward and backward agree with the float64 oracle"
 
 
-def test_the_forward_is_run_alone_where_the_backward_is_refused_with_its_statement(attnc: Attnc) -> None:
+def test_the_forward_is_run_alone_where_the_backward_is_refused(attnc: Attnc, refuse_backward: None) -> None:
     done = attnc("run", "mla", "--shape", "b=1,h=1,hkv=1,q=20,kv=30", "--on", "emulator", "--target", "sm90")
     assert done.code == 0, done.err
     assert "pass: forward agrees with the float64 oracle" in done.out

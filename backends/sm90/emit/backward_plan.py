@@ -27,7 +27,7 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
     """The plain numbers of the plan, in the order of `BackwardPlan`'s fields."""
     flow, place, count = schedule.dataflow, schedule.placement, barrier_count(schedule)
     barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
-    shape = register_shape(analysed.spec)
+    shape = register_shape(analysed)
     facts: dict[str, object] = {
         "tile_q": flow.tile_q,
         "tile_kv": flow.tile_kv,

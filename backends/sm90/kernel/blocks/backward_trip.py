@@ -9,7 +9,7 @@ from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_core, gradient_output, gradient_step, learned_gradient, tensor_core
-from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
+from attnspec.backends.sm90.kernel.blocks.gradient_step import Element
 from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, Place
 from attnspec.backends.sm90.kernel.blocks.registers import array, keep, values
 from attnspec.backends.sm90.kernel.plan import GROUP_THREADS
@@ -73,7 +73,6 @@ class _Trip:
         self.plan, self.tiles, self.pipes, self.mods = trips.plan, trips.tiles, trips.pipes, trips.mods
         self.place, self.held, self.sums = trips.place, trips.held, trips.sums
         self.element, self.is_partial = element, is_partial
-        self.slopes: Values | None = None
         self.begun: list[str] = []
 
     def do(self, operation: str, now: Now) -> None:
@@ -102,12 +101,11 @@ class _Trip:
         """Bytes from the start of a tile of so many rows to the columns at hand."""
         return 0 if self.plan.parts == 1 else self.element.at.part * self.plan.step_bytes(rows, head_dim)
 
-    def numbers(self, plane: int, now: Now) -> Values:
-        """A number of each of the thread's queries."""
+    def numbers(self, plane: int, now: Now) -> Any:
+        """Where a number of each of the thread's queries lies."""
         plan = self.plan
         start = self.tiles.shared + plan.rows_offset + slot(find(self.pipes, "rows"), now) * plan.rows_stride
-        first = start + plane * plan.tile_q * 4 + self.place.lane % 4 * 8
-        return gradient_step.load_rows(first, plan.score_count)
+        return start + plane * plan.tile_q * 4 + self.place.lane % 4 * 8
 
     def mma_s(self, now: Now) -> None:
         """Begin S^T = K Q^T."""
@@ -123,30 +121,24 @@ class _Trip:
 
     def await_s(self, now: Now) -> None:
         """The scores are there."""
-        self.raws = self.s
         self.element = self.element.renewed()
-        if self.mods.score is None:
-            self.score(now)
 
     def score(self, now: Now) -> None:
-        """The file's score, and its slope."""
-        self.s, self.slopes = gradient_step.scored(self.mods, self.s, self.element)
+        """The file's score, and its slope: with `exp`, a few at a time."""
 
     def mask(self, now: Now) -> None:
-        """The file's mask, and the ends of the sequences."""
-        if self.is_partial:
-            self.s = gradient_step.masked(self.mods, self.s, self.element)
+        """The file's mask, and the ends of the sequences: the same."""
 
     def exp(self, now: Now) -> None:
         """Probabilities."""
-        self.p = gradient_step.probabilities(self.mods, self.s, self.numbers(0, now))
+        step = (self.mods, self.s, self.element, self.is_partial)
+        self.weights = gradient_step.weights_of(*step, self.numbers(0, now), self.plan.element)
 
     def mma_dv(self, now: Now) -> None:
         """Begin dV += P^T dO."""
         plan = self.plan
-        words = f32.narrow(self.p, plan.element)
         start = self.start_of("do", now, self.part_of(plan.head_dim_v, plan.tile_q))
-        self.dv = tensor_core.probability_value(values(self.held.dv), words, start, plan.tile_q, plan.is_bf16)
+        self.dv = tensor_core.probability_value(values(self.held.dv), self.weights.words, start, plan.tile_q, plan.is_bf16)
 
     def await_dv(self, now: Now) -> None:
         """The product is there."""
@@ -159,15 +151,12 @@ class _Trip:
         """d(score), its shares of learned tensors, and its values as products take them."""
         mods = self.mods
         careful = self.is_partial or not mods.is_folded
-        found = gradient_step.score_gradients(self.p, self.dp, self.numbers(1, now), careful)
+        found = gradient_step.score_gradients(self.weights.factors, self.dp, self.numbers(1, now), careful)
+        # Rounded before shares are taken, and scores kept only for who wants them: registers are few there.
+        self.ds_words = f32.narrow(gradient_step.weighted(found, self.weights.slopes), self.plan.element)
         if mods.learned:
-            learned_gradient.gather(self.tiles, mods, self.sums, found, self.scaled_raws(), self.element)
-        self.ds_words = f32.narrow(gradient_step.weighted(found, self.slopes), self.plan.element)
-
-    def scaled_raws(self) -> Values:
-        """Scores before the score statements."""
-        scale = Float32(self.mods.scale(self.element.at))
-        return [f32.times(value, scale) for value in self.raws]
+            raws = gradient_step.scaled(mods, self.s, self.element) if mods.merges else [Float32(0.0)] * len(found)
+            learned_gradient.gather(self.plan, self.tiles, mods, self.sums, found, raws, self.element)
 
     def share_ds(self, now: Now) -> None:
         """dS where both warpgroups read it."""

@@ -6,6 +6,7 @@ what its two keys have of one distance, then odd rows go to even ones, then grou
 in all of them, and then they are added up, each group ending with a quarter of the numbers.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import cutlass
@@ -14,25 +15,35 @@ from attnspec.backends.cute.kernel.backward_bundles import Exact, LearnedRead
 from attnspec.backends.cute.kernel.blocks.arithmetic import place
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, from_lane
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.work import again
 from attnspec.backends.sm90.kernel.blocks import scalar
 from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
-from attnspec.backends.sm90.kernel.blocks.rows import EIGHT
+from attnspec.backends.sm90.kernel.blocks.halving import share_out
+from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, column_of
 from cutlass import Float32, Int32, Int64
 
 LEAST = -2  # of j
+OTHERS = (8, 16)  # bits of a lane's number by which even rows differ
 Numbers = dict[tuple[int, int], Float32]
 
 
-def add_diagonals(tensor: Any, read: LearnedRead, shares: Values, element: Element) -> None:
-    """Add the sums of a step to a learned tensor's gradient, which is read by distance."""
+def add_diagonals(tensor: Any, read: LearnedRead, shares: Values, element: Element, count: int) -> None:
+    """Add the sums of a step to a learned tensor's gradient, which is read by distance; of `count` shares at a time."""
+    for first in range(0, len(shares), count):
+        some = replace(element, first_query=element.first_query + column_of(first))
+        _add_some(tensor, read, shares[first : first + count], some)
+
+
+def _add_some(tensor: Any, read: LearnedRead, shares: Values, element: Element) -> None:
     lane = cute.arch.lane_idx()
     r, t = lane // 4, lane % 4
     numbers = _turned(_of_even_rows(_of_thread(shares), t), r // 2, t)
-    own = _quarter(numbers, lane)
+    own, first = share_out([numbers[place] for place in sorted(numbers)], OTHERS)
+    values = [Float32(cutlass.select_(r % 2 == 0, value, Float32(0.0))) for value in own]
     # Its distance is all that the address knows of an element.
-    first_query, first_key = element.first_query - 2 * t, element.kv[0] - r
-    places = [read.indices(first_query + EIGHT * j + 2 * t + c, first_key, element.at, element.key[0]) for j, c, _ in own]
-    values = [Float32(cutlass.select_(r % 2 == 0, value, Float32(0.0))) for _, _, value in own]
+    key = element.kv[0] - again(lane) // 4
+    distances = [(first + at) // 2 * EIGHT + (first + at) % 2 + LEAST * EIGHT for at in range(len(own))]
+    places = [read.indices(element.first_query + distance, key, element.at, element.key[0]) for distance in distances]
     _add_all(tensor, tuple(places), tuple(values))
 
 
@@ -81,29 +92,6 @@ def _turned(numbers: Numbers, a: Any, t: Any) -> Numbers:
         sent = Float32(cutlass.select_(t < a, _at(numbers, j + 1, c), _at(numbers, j, c)))
         found[j, c] = _shuffled(sent, source)
     return found
-
-
-def _quarter(numbers: Numbers, lane: Any) -> list[tuple[Any, int, Float32]]:
-    """Sums over the even rows; of each four rows' numbers one keeps a quarter. Gives (j, c, sum)."""
-    order = sorted(numbers)
-    order += [(order[-1][0] + 1, 0)] * (-len(order) % 4)
-    values = [_at(numbers, *one) for one in order]
-    js: list[Any] = [Int32(j) for j, _ in order]
-    cs: list[Any] = [Int32(c) for _, c in order]
-    for bit in (8, 16):
-        half = len(values) // 2
-        is_upper = (lane & bit) != 0
-
-        def pick(low: Any, high: Any, is_upper: Any = is_upper) -> Any:
-            kind = Float32 if isinstance(low, Float32) else Int32
-            return kind(cutlass.select_(is_upper, high, low))
-
-        kept = [pick(values[at], values[at + half]) for at in range(half)]
-        sent = [pick(values[at + half], values[at]) for at in range(half)]
-        values = [scalar.plus(one, from_lane(other, bit)) for one, other in zip(kept, sent, strict=True)]
-        js = [pick(js[at], js[at + half]) for at in range(half)]
-        cs = [pick(cs[at], cs[at + half]) for at in range(half)]
-    return list(zip(js, cs, values, strict=True))
 
 
 @cute.jit

@@ -19,6 +19,7 @@ from attnspec.backends.sm90.kernel.blocks import scalar
 from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, OWN, column_of, row_of
 from cutlass import Float32, Int32
 
+FEW = 4  # elements of eight queries that a thread has
 Values = list[Float32]
 
 
@@ -46,62 +47,105 @@ class Element:
         return function(score, self.first_query + column_of(index), self.kv[row], self.at, self.key[row])
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Probabilities of a step. words: as products take them; factors: what dP - delta is multiplied by, the score's derivative
+    among it, unless that is kept apart in `slopes`, since a learned tensor has a share of d(score) without it."""
+
+    words: list[Int32]
+    factors: Values
+    slopes: Values | None
+
+
 def load_rows(address: Any, count: int) -> Values:
     """Numbers of a thread's queries, from its first on: the two of every eight, for `count` elements of its two keys."""
     pairs: Values = []
-    for first in range(count // 4):
+    for first in range(count // FEW):
         text = "ld.shared.v2.f32 {{$w0}, {$w1}}, [{$r0}];"
         pairs += ptx(text, Int32(address + first * (EIGHT * 4)), returns=[Float32] * 2)
-    return [pairs[index // 4 * 2 + index % 2] for index in range(count)]
+    return [pairs[index // FEW * 2 + index % 2] for index in range(count)]
 
 
-def scored(mods: BackwardMods, s: Values, element: Element) -> tuple[Values, Values | None]:
-    """Finished scores before the mask, and their slopes by q . k times the scale (None: all 1)."""
+def weights_of(mods: BackwardMods, s: Values, element: Element, is_partial: bool, minus_lse: Any, kind: Any) -> Weights:
+    """Probabilities, from the scores: exp2 less the rows' log-sum-exp (log2 units), which lie at an address.
+
+    A few at a time are scored, masked and exponentiated: scores, slopes and probabilities of all would not fit the registers.
+    """
+    visible = _visible(mods, element, len(s)) if is_partial else None
+    words, factors, kept = [], [], []
+    for first in range(0, len(s), FEW):
+        few = range(first, first + FEW)
+        scores, slopes = _scored(mods, [s[index] for index in few], element, first)
+        if visible is not None:
+            scores = [_masked(visible, index, score) for index, score in zip(few, scores, strict=True)]
+        p = _exponentials(mods, scores, load_rows(minus_lse + first * EIGHT, FEW))
+        words += f32.narrow(p, kind)
+        factors += p if mods.learned else weighted(p, slopes)
+        kept += slopes or []
+    return Weights(words, factors, kept if mods.learned and kept else None)
+
+
+def _scored(mods: BackwardMods, s: Values, element: Element, first: int) -> tuple[Values, Values | None]:
+    """Finished scores before the mask, from number `first` on, and their slopes by q . k times the scale (None: all 1)."""
     if mods.is_folded:
         return s, None
-    scale = Float32(mods.scale(element.at))
-    raws = [f32.times(value, scale) for value in s]
+    raws = scaled(mods, s, element)
     if mods.score is None:
         return raws, None
-    pairs = [element.each(mods.score, index, raw) for index, raw in enumerate(raws)]
+    pairs = [element.each(mods.score, first + index, raw) for index, raw in enumerate(raws)]
     slopes = None if pairs[0][1] is None else [Float32(slope) for _, slope in pairs]
     return [Float32(score) for score, _ in pairs], slopes
 
 
-def masked(mods: BackwardMods, s: Values, element: Element) -> Values:
-    """-inf where the query does not see the key, or either is beyond its sequence."""
-    hidden, found = f32.constant(-float("inf")), list(s)
-    for first in range(0, len(s) * 2, WORD):
+def scaled(mods: BackwardMods, s: Values, element: Element) -> Values:
+    """Scores before the score statements, of what is q . k."""
+    scale = Float32(mods.scale(element.at))
+    return [f32.times(value, scale) for value in s]
+
+
+def _visible(mods: BackwardMods, element: Element, count: int) -> list[tuple[Any, Any]]:
+    """Of every 32 queries a word for each of the thread's keys."""
+    found = []
+    for first in range(0, count * 2, WORD):
         start = element.first_query + first
-        beyond = keys_below(element.at.q_end, start)
+        beyond, words = keys_below(element.at.q_end, start), []
         for row in range(2):
             visible = beyond & all_keys(element.kv[row] < element.at.kv_end)
             if mods.mask is not None:
                 with asking(OWN):
                     visible = visible & mods.mask(element.kv[row], start, element.at, element.key[row])
-            for index in range(first // 2, min((first + WORD) // 2, len(s))):
-                if row_of(index) == row:
-                    found[index] = f32.where_bit(visible, column_of(index) - first, found[index], hidden)
+            words.append(visible)
+        found.append((words[0], words[1]))
     return found
 
 
-def probabilities(mods: BackwardMods, s: Values, minus_lse: Values) -> Values:
-    """exp2 of the finished scores less the rows' log-sum-exp (log2 units)."""
+def _masked(visible: list[tuple[Any, Any]], index: int, score: Float32) -> Float32:
+    """-inf where the query does not see the key, or either is beyond its sequence."""
+    column = column_of(index)
+    return f32.where_bit(visible[column // WORD][row_of(index)], column % WORD, score, f32.constant(-float("inf")))
+
+
+def _exponentials(mods: BackwardMods, s: Values, minus_lse: Values) -> Values:
     factor = Float32(mods.to_log2)
     return [f32.exp2(scalar.fused(value, factor, shift)) for value, shift in zip(s, minus_lse, strict=True)]
 
 
 def weighted(values: Values, slopes: Values | None) -> Values:
-    """P times the slope; 0 where P is 0, whatever the slope."""
+    """Each times its slope; 0 where it is 0, whatever the slope."""
     if slopes is None:
         return values
     return [_unless_zero(value, f32.times(value, slope)) for value, slope in zip(values, slopes, strict=True)]
 
 
-def score_gradients(p: Values, dp: Values, minus_delta: Values, is_careful: bool) -> Values:
-    """P (dP - delta). is_careful: 0 where P is 0, though dP may be anything there."""
-    found = [f32.times(weight, scalar.plus(one, delta)) for weight, one, delta in zip(p, dp, minus_delta, strict=True)]
-    return [_unless_zero(weight, value) for weight, value in zip(p, found, strict=True)] if is_careful else found
+def score_gradients(factors: Values, dp: Values, minus_delta: Any, is_careful: bool) -> Values:
+    """P (dP - delta). minus_delta: where the rows' lie; is_careful: 0 where P is 0, though dP may be anything there."""
+    found = []
+    for first in range(0, len(dp), FEW):
+        few = range(first, first + FEW)
+        for index, delta in zip(few, load_rows(minus_delta + first * EIGHT, FEW), strict=True):
+            value = f32.times(factors[index], scalar.plus(dp[index], delta))
+            found.append(_unless_zero(factors[index], value) if is_careful else value)
+    return found
 
 
 def _unless_zero(probability: Float32, value: Float32) -> Float32:

@@ -6,7 +6,8 @@
 | key                          | a register a key, over all steps; then four lanes  | one a key and head      |
 | distance                     | a warp, along the diagonals of its 16 keys         | one a diagonal and warp, or |
 |                              |                                                    | one a warp if all are of one place |
-| row, element, scattered      | nowhere                                            | one an element          |
+| row                          | the warp, whose lanes end with two queries each    | one a query and warp    |
+| element, scattered           | nowhere                                            | one an element          |
 """
 
 from typing import Any
@@ -16,12 +17,16 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, with_warp
+from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import diagonals, scalar
 from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
-from attnspec.backends.sm90.kernel.blocks.rows import column_of, row_of
+from attnspec.backends.sm90.kernel.blocks.halving import share_out
+from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, column_of, row_of
+from attnspec.backends.sm90.kernel.blocks.tensor_core import BLOCK
 from cutlass import Float32, Int32
 
 WARP_WIDE, OF_KEY = ("scalar", "head"), "key"
+OTHER_KEYS = (4, 8, 16)  # bits of a lane's number by which keys differ
 
 
 def running_sums(mods: BackwardMods) -> Any:
@@ -39,7 +44,9 @@ def _gathering(mods: BackwardMods) -> list[LearnedRead]:
     return [read for read in mods.learned if read.address in (*WARP_WIDE, OF_KEY)]
 
 
-def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws: Values, element: Element) -> None:
+def gather(
+    plan: BackwardPlan, tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws: Values, element: Element
+) -> None:
     """Take in d(score) of a step, of a work tile's first part alone. raws: scores before the score statements."""
     if not isinstance(element.at.part, int):
         ds = [Float32(cutlass.select_(element.at.part == 0, value, Float32(0.0))) for value in ds]
@@ -51,7 +58,11 @@ def gather(tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws
                 sums[used + row] = sums[used + row] + _total([one for at, one in enumerate(shares) if row_of(at) == row])
             used += 2
         elif read.address == "distance":
-            diagonals.add_diagonals(getattr(tiles.sums, read.name), read, shares, element)
+            # With dK and dV of wide heads there are registers for half of them.
+            count = len(shares) // 2 if plan.dk_width > BLOCK else len(shares)
+            diagonals.add_diagonals(getattr(tiles.sums, read.name), read, shares, element, count)
+        elif read.address == "row":
+            _add_rows(getattr(tiles.sums, read.name), read, shares, element)
         else:
             for index, share in enumerate(shares):
                 row = row_of(index)
@@ -84,6 +95,16 @@ def _shares(read: LearnedRead, ds: Values, raws: Values, element: Element) -> Va
         else:
             found.append(Float32(cutlass.select_(value == Float32(0.0), Float32(0.0), value * partial)))
     return found
+
+
+def _add_rows(tensor: Any, read: LearnedRead, shares: Values, element: Element) -> None:
+    """Sums over the warp's keys: those of the thread's two, then of lanes four apart."""
+    both = [scalar.plus(share, shares[at + 2]) for at, share in enumerate(shares[:-2]) if row_of(at) == 0]
+    own, first = share_out(both, OTHER_KEYS)
+    for at, value in enumerate(own):
+        place = first + at
+        query = element.first_query + place // 2 * EIGHT + place % 2
+        add_unless_zero(tensor, read.indices(query, element.kv[0], element.at, element.key[0]), value)
 
 
 def _total(shares: Values) -> Float32:

@@ -1,0 +1,53 @@
+"""The Hopper backward as a cubin: what a step holds fits its registers."""
+
+import re
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from attnspec.runtime.assemble import assemble
+
+from attnspec import stages
+from tests.small_constants import path_of
+
+INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]+\*/\s+(.*?);")
+LABEL = re.compile(r"\s*(\.L_x_\d+):")
+JUMP = re.compile(r"\bBRA\b.*`\((\.L_x_\d+)\)")
+SPILL = re.compile(r"\b(?:LDL|STL)\b")
+WIDE = "attention wide\nhead_dim {}\nmask = kv <= qpos\n"
+
+
+def sass_of(source: object) -> str:
+    analysed = stages.analyse(stages.read(source))
+    schedule = stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
+    binary = assemble(stages.emit(analysed, schedule), Path(mkdtemp(prefix="attnspec-test-")), sass=True)
+    assert binary.sass is not None
+    return binary.sass
+
+
+def step_of(sass: str) -> list[str]:
+    """Instructions of the smallest loop that all products are in."""
+    instructions: list[str] = []
+    labels: dict[str, int] = {}
+    for line in sass.splitlines():
+        if label := LABEL.match(line):
+            labels[label[1]] = len(instructions)
+        elif found := INSTRUCTION.match(line):
+            instructions.append(found[1])
+    products = [at for at, text in enumerate(instructions) if "HGMMA" in text]
+    jumps = [(labels[jump[1]], at) for at, text in enumerate(instructions) if (jump := JUMP.search(text)) and jump[1] in labels]
+    loops = [(first, last) for first, last in jumps if first <= products[0] and products[-1] <= last]
+    first, last = min(loops, key=lambda loop: loop[1] - loop[0])
+    return instructions[first : last + 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["dense", "causal", "softcap", "alibi", "gpt_oss", "relative_bias", "t5_bias"])
+def test_no_step_of_a_variant_spills(variant: str) -> None:
+    assert [text for text in step_of(sass_of(path_of(variant))) if SPILL.search(text)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["64", "192, 128", "256"])
+def test_no_step_of_a_head_dimension_spills(dims: str) -> None:
+    assert [text for text in step_of(sass_of(WIDE.format(dims))) if SPILL.search(text)] == []
