@@ -3,6 +3,7 @@
 import pytest
 from attnspec.lowering.schedule.schedule import Role
 
+from attnspec import stages
 from tests.backends.sm90.build import scheduled, with_head_dim
 from tests.small_constants import VARIANTS, path_of
 
@@ -42,3 +43,15 @@ def test_variant_has_a_verified_schedule(variant: str) -> None:
     schedule = scheduled(str(path_of(variant)))
     assert schedule.target == "sm90"
     assert schedule.proof.assumptions == ()
+
+
+def test_probabilities_that_stay_in_registers_are_handed_over_in_no_parts() -> None:
+    assert scheduled(with_head_dim("128")).choices.probability_split == 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "queries"), [("t5_bias", 64), ("relative_bias", 64), ("sliding_window", 128), ("gpt_oss", 128)]
+)
+def test_a_backward_step_has_fewer_queries_where_registers_go_to_loads_and_shares(variant: str, queries: int) -> None:
+    analysed = stages.analyse(stages.read(path_of(variant)))
+    assert stages.draw(analysed, "backward", "sm90").tile_q == queries
