@@ -56,6 +56,7 @@ class Value:
     distance: of an order without data also -1, for a consumer that waits for the step after its own, where the tile has one.
     spreads: in a pair of CTAs, the value of each goes to the buffers of both, half of it to each: that of the first CTA to
     `part`, that of the second to the range after it.
+    seldom: the consumer touches the buffer only in some of its runs (a rescale that some row asks for), and waits in those alone.
     """
 
     producer: str
@@ -65,6 +66,7 @@ class Value:
     name: str = ""
     part: tuple[int, int] | None = None
     spreads: bool = False
+    seldom: bool = False
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def _maximum_values(masked: str, i: int) -> list[Value]:
         *(Value(f"row_max[{i}]", f"{kind}[{i}]", "row") for kind in readers),
         Value(f"row_max[{i}]", f"row_max[{other}]", f"max{i}", distance=later, name=f"max{i}"),
         Value(f"share_scale[{i}]", f"rescale[{i}]", "stats", name="scale", part=(0, ROW_BYTES)),
-        Value(f"mma_pv_tail[{i}]", f"rescale[{other}]", "o", distance=later, name=f"o_step{i}"),
+        Value(f"mma_pv_tail[{i}]", f"rescale[{other}]", "o", distance=later, name=f"o_step{i}", seldom=True),
         Value(f"rescale[{i}]", f"mma_pv_head[{i}]", "o", name="rescaled"),
     ]
 

@@ -12,6 +12,7 @@ from itertools import groupby
 from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.order import Order
 from attnspec.lowering.schedule.schedule import Arrivals, Channel, Role, Uses
+from attnspec.lowering.schedule.seldom import is_seldom
 
 TRIPS = (2, 0, 1, 3, 2)  # tiles without steps, with one, with several: every boundary a path may have to cross
 
@@ -127,12 +128,16 @@ class _Wiring:
         A part of a buffer keeps a channel all the same: what is known to be written need not be known to be read before it is
         rewritten.
         """
-        order = Order(self.dataflow, self.roles, channels, self.trips, empties=False)
+        order = Order(self.dataflow, self.roles, channels, self.trips, empties=False, left_out=self.seldom(channels))
         needed = {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
         kept = {self._part(channel) for channel in channels if _sort(channel.name) in needed}
         alone = [channel for channel in channels if channel.buffer is not None and self._part(channel) not in kept]
         needed |= {_sort(channel.name) for channel in alone}
         return [channel for channel in channels if _sort(channel.name) in needed]
+
+    def seldom(self, channels: list[Channel]) -> list[str]:
+        """Channels whose waits may be left out: they order nothing for others."""
+        return [channel.name for channel in channels if is_seldom(self.dataflow, channel)]
 
     def _part(self, channel: Channel) -> tuple[str | None, int]:
         """The buffer that a channel's data lie in, and where they start there."""
@@ -149,7 +154,9 @@ class _Wiring:
         return sorted(joined, key=lambda channel: [other.name for other in channels].index(channel.name))
 
     def _ring_key(self, channel: Channel) -> tuple[object, ...]:
-        if channel.buffer is None or channel.once_a_tile:
+        # Whoever leaves waits out must not have to wait for the turn of another lane either.
+        waits_seldom = any(value.seldom and value.consumer == channel.producer for value in self.dataflow.values)
+        if channel.buffer is None or channel.once_a_tile or waits_seldom or is_seldom(self.dataflow, channel):
             return (channel.name,)
         tile = self.dataflow.operation(channel.producer).query_tile
         is_shared = self.depths[channel.buffer] < self.dataflow.lanes
@@ -180,8 +187,8 @@ class _Wiring:
     def drop_empties(self, channels: list[Channel]) -> tuple[Channel, ...]:
         """Without the empty barriers of rings whose reuse other hand-overs order already: a path of them, or one alone, where who
         has read a value hands on another to who writes the next."""
-        order = Order(self.dataflow, self.roles, channels, self.trips)
-        answers = {edge: use.channel.name for use, edge in order.full_edges()}
+        order = Order(self.dataflow, self.roles, channels, self.trips, left_out=self.seldom(channels))
+        answers = {edge: use.channel.name for use, edge in order.full_edges() if not is_seldom(self.dataflow, use.channel)}
         needed, path = set(), {}
         for use, edge in order.empty_edges():
             if edge in answers:

@@ -9,6 +9,7 @@ from attnspec.lowering.schedule.accesses import Accesses, Place, instances
 from attnspec.lowering.schedule.order import BEGIN, DONE, ISSUE, SIGNAL, Order
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Draft
+from attnspec.lowering.schedule.seldom import is_seldom, left_out
 from attnspec.lowering.schedule.unroll import Occurrence, Use
 
 
@@ -39,7 +40,28 @@ def check_order(draft: Draft, trips: Sequence[int]) -> tuple[str, ...]:
     accesses = Accesses(draft, tuple(trips))
     for conflict in _conflicts(order, accesses, order):
         raise ScheduleError(conflict.name, conflict.text)
+    never = left_out(draft)
+    if never is not None:
+        _check_left_out(draft, never, trips)
     return _assumptions(draft, order, accesses, trips)
+
+
+def _check_left_out(draft: Draft, never: Draft, trips: Sequence[int]) -> None:
+    """The same where seldom waits are never taken; and a phase that nobody waited for is over before the next wait."""
+    order = Order(never.dataflow, never.roles, never.channels, trips)
+    order.check_live()
+    _check_values(never, order, trips)
+    _check_reuse(order)
+    for conflict in _conflicts(order, Accesses(never, tuple(trips)), order):
+        raise ScheduleError(conflict.name, conflict.text)
+    seldom = [channel.name for channel in draft.channels if is_seldom(draft.dataflow, channel)]
+    whole = Order(draft.dataflow, draft.roles, draft.channels, trips, left_out=seldom)
+    _check_reuse(whole)
+    for ring in whole.rings().values():
+        for n, use in ring.items():
+            following = ring.get(n + use.channel.depth)
+            if use.channel.name in seldom and following is not None:
+                _check_passed(whole, [use], following)
 
 
 def check_acyclic(dataflow: Dataflow) -> None:

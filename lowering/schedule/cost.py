@@ -46,6 +46,7 @@ def price(dataflow: Dataflow, analysed: Analysed, choices: Choices, limits: Limi
         tuple((operation.name, counter.price(operation)) for operation in steps),
         hand_off=HAND_OFF + counter.remote,
         of_tile=tuple((operation.name, counter.price_of_tile(operation)) for operation in tiles),
+        leaves_out=choices.rescale_threshold > 0,
     )
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Channel, Draft, ProgramStep, Role
+from attnspec.lowering.schedule.seldom import is_seldom
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def steady_edges(draft: Draft, prices: Prices) -> tuple[EventEdge, ...]:
     for role in draft.roles:
         edges += _program(draft, role, prices)
         edges += _products(draft, role, prices)
-    channels = [channel for channel in draft.channels if _is_steady(draft, channel)]
+    steady = [channel for channel in draft.channels if _is_steady(draft, channel)]
+    channels = [channel for channel in steady if not (prices.leaves_out and is_seldom(draft.dataflow, channel))]
     stages = {step.operation: step.stage for role in draft.roles for step in role.program}
     for channel in channels:
         consumer, tokens = channel.consumers[0], channel.distance + stages[channel.consumers[0]] - stages[channel.producer]

@@ -118,8 +118,8 @@ def key_of(question: Question) -> str:
 
 
 def _value(value: Value) -> dict[str, Any]:
-    """An edge; one that stays in its CTA has the key that it had before there were others."""
-    return {name: found for name, found in asdict(value).items() if name != "spreads" or found}
+    """An edge; one that stays in its CTA, and is always waited for, has the key that it had before there were others."""
+    return {name: found for name, found in asdict(value).items() if name not in ("spreads", "seldom") or found}
 
 
 def _ctas(dataflow: Dataflow) -> list[int]:

@@ -67,6 +67,8 @@ class _Loop:
     def values(self) -> Iterator[EventEdge]:
         """A value is read after it is written."""
         for value in self._of_steps():
+            if value.seldom and self.prices.leaves_out:
+                continue
             yield EventEdge(value.producer, value.consumer, value.distance, self.seen(value.producer, value.consumer), "value")
 
     def reuses(self) -> Iterator[EventEdge]:

@@ -6,7 +6,7 @@ A tensor operation's signal is a commit, which waits for all earlier ones of the
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +31,7 @@ class Order:
     """The order graph of tiles of `trips` steps.
 
     pipe: also assume that tensor operations of one warp take effect in issue order (not promised by the ISA, except for one
-    accumulator). empties: whether waits for free slots count.
+    accumulator). empties: whether waits for free slots count. left_out: channels whose waits for values do not count.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Order:
         *,
         pipe: bool = True,
         empties: bool = True,
+        left_out: Collection[str] = (),
     ) -> None:
         self.dataflow = dataflow
         self.occurrences: list[Occurrence] = []
@@ -56,7 +57,8 @@ class Order:
                 for producer, consumer in instances(dataflow, value, trips):
                     self._link(self.at(producer, DONE), self.at(consumer, ISSUE))
         for full, (before, after) in self.full_edges():
-            self._link(before, after, full.channel.name)
+            if full.channel.name not in left_out:
+                self._link(before, after, full.channel.name)
         for empty, (before, after) in self.empty_edges() if empties else ():
             self._link(before, after, empty.channel.name)
 

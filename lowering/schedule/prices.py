@@ -24,11 +24,15 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """The price of every operation, by name: of those of a step, and of those that happen once a work tile."""
+    """The price of every operation, by name: of those of a step, and of those that happen once a work tile.
+
+    leaves_out: whether seldom waits are left out in such a step.
+    """
 
     operations: tuple[tuple[str, Price], ...]
     hand_off: float = HAND_OFF
     of_tile: tuple[tuple[str, Price], ...] = ()
+    leaves_out: bool = False
 
     def of(self, name: str) -> Price:
         """The price of one run of an operation; KeyError if it has none."""

@@ -14,6 +14,7 @@ from attnspec.lowering.schedule.accesses import instances
 from attnspec.lowering.schedule.event_graph import Circle, EventEdge, critical_circle, occupied
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Draft
+from attnspec.lowering.schedule.seldom import is_seldom
 from attnspec.lowering.schedule.unroll import Occurrence, unroll, uses
 
 LOOK = 6  # steps of a tile long enough that one more costs one interval more
@@ -57,8 +58,9 @@ def tile_edges(draft: Draft, prices: Prices, steps: int) -> Iterator[EventEdge]:
                 yield from timed.edge(before, after, prices.of(before.operation).latency, "result")
     rings: dict[str, dict[int, tuple[Occurrence, Occurrence | None]]] = {}
     for channel in draft.channels:
+        leaves_out = prices.leaves_out and is_seldom(draft.dataflow, channel)
         for use in uses(draft.dataflow, draft.roles, channel, trips):
-            if use.wait is not None:
+            if use.wait is not None and not leaves_out:
                 yield from timed.edge(use.signal, use.wait, timed.seen(use.signal), f"full {channel.name}")
             if channel.empty is not None:
                 rings.setdefault(channel.ring, {})[use.n] = (use.acquire, use.release)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from attnspec.backends.source import Source
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.schedule import Channel, Schedule
+from attnspec.lowering.schedule.seldom import is_seldom
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,12 @@ def write_pipes(source: Source, schedule: Schedule) -> None:
     source.comment("What one operation hands to another: a line an edge of the schedule.")
     with source.block("PIPES = ("):
         for line in pipe_lines(schedule):
-            source.line(f"Pipe({_arguments(line, schedule.dataflow.ctas)}),")
+            source.line(f"Pipe({_arguments(line, schedule.dataflow)}),")
     source.line(")")
 
 
-def _arguments(line: PipeLine, ctas: int) -> str:
-    channel, uses = line.channel, line.channel.uses
+def _arguments(line: PipeLine, dataflow: Dataflow) -> str:
+    channel, uses, ctas = line.channel, line.channel.uses, dataflow.ctas
     empty = channel.empty
     parts = [
         repr(line.name),
@@ -73,6 +74,8 @@ def _arguments(line: PipeLine, ctas: int) -> str:
         parts.append("once=True")
     if channel.distance:
         parts.append(f"distance={channel.distance}")
+    if is_seldom(dataflow, channel):
+        parts.append("seldom=True")
     return ", ".join(parts)
 
 

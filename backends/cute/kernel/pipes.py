@@ -34,6 +34,7 @@ class Pipe:
     once: used once a work tile, at the first step (wait) and after the last (signal), and not in tiles without steps.
     distance: the waiting operation uses what the producer left that many steps before; in a tile's first trip what it left last,
     if that is more than a step; and of a step to come, in its last trip, nothing.
+    seldom: the operation waits only where it touches what the producer left, see `await_seldom`.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Pipe:
     distance: int = 0
     full_at: Place = "own"
     empty_at: Place = "own"
+    seldom: bool = False
 
     @property
     def copies(self) -> bool:
@@ -175,7 +177,7 @@ def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = Fals
     of_lanes: tuple[list[Single], list[Single]] = ([], [])  # waits of one lane each: for what is full, for what is empty
     for pipe in pipes.table:
         if pipe.once == once:
-            if edge != "last" or pipe.distance >= 0:
+            if not pipe.seldom and (edge != "last" or pipe.distance >= 0):
                 distance = min(pipe.distance, 1) if edge == "first" else pipe.distance
                 of_lanes[0].extend(_wait_full(pipes, pipe, operation, lane, now, distance))
             if _is_at(pipe.produce, operation, lane):
@@ -185,6 +187,13 @@ def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = Fals
                 of_lanes[1].append(Single(only, index, _parity(pipe, now, 0) ^ 1, pipe.empty_fence))
     for singles in of_lanes:
         wait_for_lanes(pipes.barriers, lane, singles)
+
+
+def await_seldom(pipes: Pipes, operation: str, lane: int, now: Now) -> None:
+    """The waits that `before` leaves to runs in which the operation does something; the lane is one known while tracing."""
+    for pipe in pipes.table:
+        if pipe.seldom:
+            _wait_full(pipes, pipe, operation, lane, now, pipe.distance)
 
 
 def _wait_full(pipes: Pipes, pipe: Pipe, operation: str, lane: Lane, now: Now, distance: int) -> list[Single]:

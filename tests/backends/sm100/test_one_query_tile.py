@@ -70,6 +70,14 @@ def test_odd_and_even_walks_and_empty_rows_are_right_and_the_same_for_every_timi
     assert program_of(attention).binary.frame_bytes == 0
 
 
+def test_rescaled_in_some_steps_and_left_alone_in_others_a_row_is_right_for_every_timing() -> None:
+    """Scores that grow from key tile to key tile, and stay within 2^8 of the tile before in every other one."""
+    attention = single(CAUSAL)
+    inputs = drawn(attention, Shape(1, 1, 1, 300, 1100))
+    growth = torch.tensor([1, 1, 4, 4, 9, 9, 9, 16, 16]).repeat_interleave(128)[:1100, None, None]
+    assert_right(attention, Inputs(inputs.q, inputs.k * growth.to(inputs.k.dtype), inputs.v, {}, inputs.dout, inputs.dlse, {}), 3)
+
+
 def test_walks_over_parts_of_the_keys_by_rows_of_several_heads_are_right() -> None:
     """Four heads of a group side by side; three parts of 6 key tiles have 2 each, four have 1 and 2."""
     attention = single(SINK)

@@ -5,7 +5,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, await_seldom, before
 from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import output, tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
@@ -32,7 +32,7 @@ def correction(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
                 before(pipes, "rescale", lane, now)
                 factor = (tiles.stats + (lane * 2 * plan.tile_q + thread)).load()
                 address = tensor_memory.warp_address(tensor, plan.o_column + lane * plan.o_column_stride, thread // 32)
-                _rescale(plan, address, factor, _has_product(plan, lane, step))
+                _rescale(plan, pipes, lane, now, address, factor, _has_product(plan, lane, step))
                 after(pipes, "rescale", lane, now)
         steps += trips
         end = Now(steps, visited, full)
@@ -50,8 +50,9 @@ def _has_product(plan: Plan, lane: int, step: Any) -> Any:
 
 
 @cute.jit
-def _rescale(plan: Plan, address: Int32, factor: Float32, has_product: Boolean):
+def _rescale(plan: Plan, pipes: Pipes, lane: cutlass.Constexpr, now: Now, address: Int32, factor: Float32, has_product: Boolean):
     """O of this warp's rows times each row's factor, unless no row of the warp needs it."""
     if has_product:  # noqa: SIM102 the vote needs all lanes, and must not be taken where there is nothing to rescale
         if cute.arch.vote_any_sync(factor < Float32(1.0)):
+            await_seldom(pipes, "rescale", lane, now)
             output.scale_in_place(plan, address, factor)
