@@ -17,9 +17,8 @@ from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
-PASSES = frozenset({"convert", "prepare"})
-EXACT = frozenset({"settle"})  # the pass that only exact sums want
-EVERYWHERE = frozenset({"load", "store"})  # roles that all targets share
+EXACT = "settle"  # the pass that only exact sums want
+EVERYWHERE = frozenset({"convert", "settle", "load", "store"})  # passes and roles that all targets share
 
 
 def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
@@ -42,7 +41,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
 def _frame(schedule: Schedule) -> Frame:
     """A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end. Where adding has an order CTAs wait for one
     another, so all must run at once, and each does tile after tile."""
-    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: ())
+    frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: (), row_tiles=True)
     return frame if schedule.dataflow.deterministic else replace(frame, ctas="tiles_in_all")
 
 
@@ -55,11 +54,12 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, module: s
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
-    own = {role.kind for role in schedule.roles} - {IDLE}
-    for name in sorted(PASSES | (EXACT if exact else frozenset()) | own & EVERYWHERE):
+    own = {"convert", "prepare", *(role.kind for role in schedule.roles), *([EXACT] if exact else [])} - {IDLE}
+    for name in sorted(own & EVERYWHERE):
         source.line(f"from {SHARED}.roles_backward.{name} import {name}")
     source.line(f"from {SHARED}.work import Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
+    source.line(f"from {KERNEL}.blocks.row_products import row_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up")
     for name in sorted(own - EVERYWHERE):
         source.line(f"from {KERNEL}.roles_backward.{name} import {name}")

@@ -82,6 +82,11 @@ class BackwardPlan(BackwardWidths):
         return self.part_step(head_dim) // self.box_columns * rows * self.row_bytes
 
     @property
+    def row_tiles_bytes(self) -> int:
+        """Shared memory of the pass before, see `row_products`: out, dout, a number a row, a barrier."""
+        return self.boxes(self.head_dim_v) * (self.tile_kv + self.tile_q) * self.row_bytes + self.tile_kv * 4 + 16
+
+    @property
     def score_count(self) -> int:
         """Scores of a step that a thread holds: of two keys, two queries in eight."""
         return self.tile_q // 2

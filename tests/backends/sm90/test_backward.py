@@ -54,6 +54,18 @@ def test_gradients_of_keys_that_no_query_sees_are_zero() -> None:
     assert not dv[0, 40:].any()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["64", "96", "256"])
+def test_single_visible_key_has_no_gradient_of_query_and_key(dims: str) -> None:
+    attention = attnspec.build(f"attention own\nhead_dim {dims}\nmask = kv == q\n", target="sm90", on="emulator")
+    leaves = [torch.randn(1, 140, 1, int(dims)).bfloat16().requires_grad_() for _ in range(3)]
+    upstream = torch.randn(1, 140, 1, int(dims)).bfloat16()
+    dq, dk, dv = torch.autograd.grad(attention(*leaves), leaves, upstream)
+    assert not dq.any()
+    assert not dk.any()
+    assert torch.allclose(dv.float(), upstream.float(), rtol=2.0**-7)
+
+
 def test_a_step_ends_before_the_next_begins_and_products_overlap_within_it() -> None:
     for name in ("dense", "causal", "softcap"):
         analysed = stages.analyse(stages.read(path_of(name)))
