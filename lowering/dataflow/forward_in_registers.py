@@ -75,8 +75,9 @@ def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
 
 
 def _staged_bytes(analysed: Analysed) -> int:
-    """Of a warpgroup: each of its threads brings a key's value, or two distances'."""
-    return sum(F32 * GROUP_THREADS * (1 if value.axis == "key" else 2) for value in stage(analysed.spec).values)
+    """Of a warpgroup: its threads bring the values of all keys, and as many distances' as rows and keys, in whole rounds."""
+    words = (value.words(GROUP_ROWS, tile_shape(analysed).keys) for value in stage(analysed.spec).values)
+    return sum(F32 * GROUP_THREADS * -(-count // GROUP_THREADS) for count in words)
 
 
 def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:

@@ -116,6 +116,13 @@ def is_fused(mods: Mods, is_partial: bool) -> bool:
     return mods.midpoint is not None and mods.score is not None and not (mods.score_reads or (is_partial and mods.mask_reads))
 
 
+def reads_late(plan: Plan, mods: Mods) -> bool:
+    """Whether a warp may read staged values after it has given its scores back: they are finished with their exponentials, and
+    those lie apart."""
+    is_apart = not plan.s_column <= plan.p_column < plan.s_column + plan.tile_kv
+    return is_apart and is_fused(mods, False)
+
+
 def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
     """Put -inf where the key is hidden or beyond the sequence, for the 32 keys from `first`."""
     visible = keys_below(element.at.kv_end, element.first_key)

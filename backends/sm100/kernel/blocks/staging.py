@@ -1,8 +1,9 @@
 """Values of keys and of distances in shared memory: brought once a tile, by all threads of a query tile, for all its elements.
 
 A thread fetches one key's value, or two diagonals', before it waits for the scores, and puts them down after: by then every
-warp has read what was there, since the scores of this step came only after all had given the probabilities of the last. Keys'
-values are read four at a time, the same for all threads of a warp; distances' lie one word on from thread to thread.
+warp has read what was there, since it gave its scores back only then; where it did before (`softmax_step.reads_late`), the warps
+meet first. Keys' values are read four at a time, the same for all threads of a warp; distances' lie one word on from thread to
+thread.
 """
 
 from dataclasses import dataclass, field
@@ -36,17 +37,41 @@ def fetch(plan: Widths, mods: Mods, element: Any, thread: Any, is_partial: bool)
     return found
 
 
-def put(plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, own: tuple[Any, Any], lane: Any) -> "Staged":
-    """Values to shared memory, complete for all threads of the query tile when this returns. own: a thread, and its row."""
+def put(
+    plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, own: tuple[Any, Any], lane: Any, waits: bool
+) -> "Staged":
+    """Values to shared memory, complete for all threads of the query tile when this returns. own: a thread, and its row.
+
+    waits: whether some warps may still read what is there.
+    """
     thread, row = own
     own_word, offset = Int32(address + thread * WORD_BYTES), 0
+    if waits and any(fetched):
+        _meet(plan, lane)
     for stage, values in zip(mods.stages, fetched, strict=True):
+        words = _words(plan, stage)
         for index, value in enumerate(values):
-            ptx(f"st.shared.b32 [{{$r0}}+{offset + index * plan.tile_q * WORD_BYTES}], {{$r1}};", own_word, _kind(stage)(value))
-        offset += _words(plan, stage) * WORD_BYTES
+            first = index * plan.tile_q
+            wanted = min(words - first, plan.tile_q)
+            _store(own_word, offset + first * WORD_BYTES, _kind(stage)(value), thread, wanted, plan.tile_q)
+        offset += words * WORD_BYTES
     if any(fetched):
-        ptx(f"bar.sync {{$r0}}, {plan.tile_q};", Int32(lane) + FIRST_BARRIER)
+        _meet(plan, lane)
     return Staged(plan, mods.stages, Int32(address), Int32(address + row * WORD_BYTES))
+
+
+def _meet(plan: Widths, lane: Any) -> None:
+    """All threads of the query tile."""
+    ptx(f"bar.sync {{$r0}}, {plan.tile_q};", Int32(lane) + FIRST_BARRIER)
+
+
+def _store(own_word: Any, offset: int, value: Any, thread: Any, wanted: int, threads: int) -> None:
+    """A word of each of the first `wanted` threads: a tile may have fewer keys than rows."""
+    store = f"st.shared.b32 [{{$r0}}+{offset}], {{$r1}};"
+    if wanted == threads:
+        ptx(store, own_word, value)
+    else:
+        ptx(f"{{.reg .pred p; setp.lt.u32 p, {{$r2}}, {wanted}; @p {store}}}", own_word, value, Int32(thread))
 
 
 def _kind(stage: Stage) -> Any:

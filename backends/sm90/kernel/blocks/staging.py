@@ -10,6 +10,7 @@ from typing import Any
 
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Stage
+from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS
 from attnspec.backends.sm90.kernel.plan import GROUP_THREADS, Plan
 from cutlass import Float32, Int32
 
@@ -18,9 +19,14 @@ PAIR = 2  # keys in a row that a thread has of every eight
 FIRST_BARRIER = 5  # named barriers of the warpgroups; those before are for their turns
 
 
-def words(stage: Stage) -> int:
-    """Words of a value's place: one of each thread, two where there are as many distances as rows and keys."""
-    return GROUP_THREADS * (1 if stage.axis == "key" else 2)
+def rounds(plan: Plan, stage: Stage) -> int:
+    """How many values a thread brings: all threads together those of all keys, or of as many distances as rows and keys."""
+    return -(-(plan.tile_kv + (GROUP_ROWS if stage.axis == "distance" else 0)) // GROUP_THREADS)
+
+
+def words(plan: Plan, stage: Stage) -> int:
+    """Words of a value's place: as many as threads bring."""
+    return GROUP_THREADS * rounds(plan, stage)
 
 
 def fetch(plan: Plan, mods: Mods, at: Any, first_key: Any, first_q: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
@@ -33,10 +39,9 @@ def fetch(plan: Plan, mods: Mods, at: Any, first_key: Any, first_q: Any, thread:
     for stage in mods.stages:
         if not (is_partial or stage.in_score):
             found.append([])
-        elif stage.axis == "key":
-            found.append([stage.value(first_key + thread, at)])
         else:
-            found.append([stage.value(least + thread + more, at) for more in (0, GROUP_THREADS)])
+            first = first_key if stage.axis == "key" else least
+            found.append([stage.value(first + thread + turn * GROUP_THREADS, at) for turn in range(rounds(plan, stage))])
     return found
 
 
@@ -51,7 +56,7 @@ def put(
     for stage, values in zip(mods.stages, fetched, strict=True):
         for index, value in enumerate(values):
             ptx(f"st.shared.b32 [{{$r0}}+{offset + index * GROUP_THREADS * WORD_BYTES}], {{$r1}};", own, _kind(stage)(value))
-        offset += words(stage) * WORD_BYTES
+        offset += words(plan, stage) * WORD_BYTES
     if any(fetched):
         ptx(f"bar.sync {{$r0}}, {GROUP_THREADS};", Int32(group) + FIRST_BARRIER)
     first = thread % 4 * PAIR
@@ -103,7 +108,7 @@ class Staged:
         return ptx(f"ld.shared.b32 {{$w0}}, [{{$r0}}+{offset}];", self.distances, returns=[_kind(self.stages[number])])
 
     def _offset(self, number: int) -> int:
-        return sum(words(stage) for stage in self.stages[:number]) * WORD_BYTES
+        return sum(words(self.plan, stage) for stage in self.stages[:number]) * WORD_BYTES
 
 
 @dataclass(frozen=True)
