@@ -95,7 +95,7 @@ class _Counter:
             case "row_sum":
                 return self.per_element(ElementCost(0.0, 1.0, 0.0, 0.0), packed=1.0)
             case "share_scale":
-                return Price(0.0, SHARE)
+                return self.factors()
             case "exp_head":
                 return self.exponentials(split)
             case "exp_tail":
@@ -171,6 +171,13 @@ class _Counter:
         found, whole = element_cost(peel(self.analysed).score), element_cost(self.analysed.spec.score)
         given = self.analysed.score_cost
         return ElementCost(given.mufu, max(0.0, given.fma - whole.fma + found.fma) + 1.0, given.alu, given.loads)
+
+    def factors(self) -> Price:
+        """What brings O to a new maximum; where lanes are key tiles, their sums too, which are under maxima of their own."""
+        if self.dataflow.key_tiles == 1:
+            return Price(0.0, SHARE)
+        busy = 2 * self.dataflow.tile_q / self.limits.exponentials
+        return Price(busy, SHARE, _by_unit({"mufu": busy}))
 
     def rescale(self, columns: int) -> Price:
         """The expected cost: O through registers, in the share of steps in which it is taken."""
