@@ -13,7 +13,7 @@ from typing import Any
 
 from attnspec.backends.emitted import Emitted, Module
 from attnspec.runtime.binary import Binary, read_resources
-from attnspec.runtime.disassemble import disassemble, find_disassembler
+from attnspec.runtime.disassemble import disassemble, require_disassembler
 
 from attnspec.language.diagnostics import InternalError
 
@@ -31,8 +31,8 @@ def assemble(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
     (module,) = emitted.modules
     path = folder / module.file_name
     path.write_text(module.text, encoding="utf-8")
-    if sass and find_disassembler() is None:
-        raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
+    if sass:
+        require_disassembler()
     with tempfile.TemporaryDirectory(prefix="attnspec-") as scratch, quiet_settings(scratch):
         from attnspec.backends.cute.kernel.lines import telling_lines  # loads the compiler
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from attnspec.backends.layout import Layout
 from attnspec.runtime.arguments import DTYPES, check_plain
-from attnspec.runtime.integers import check_integers, value_at, written
+from attnspec.runtime.integers import ANY, check_integers, value_at, written
+from attnspec.runtime.range_ends import ends_at
 from attnspec.runtime.tracing import is_transformed
 from torch import Tensor as TorchTensor
 
@@ -55,15 +56,20 @@ def check_arrays(spec: Spec, arrays: Sequence[TorchTensor], layout: Layout) -> N
 
 
 def check_values(spec: Spec, arrays: Sequence[TorchTensor], layout: Layout) -> None:
-    """What rests on values: declared order, and that no int leaves 32 bits. On a GPU values are trusted: looking would wait."""
+    """What rests on values: declared ranges and order, and that no int leaves 32 bits.
+
+    On a GPU values are trusted: looking would wait.
+    """
+    sizes = sizes_of(layout)
     for tensor, array in zip(spec.tensors, arrays, strict=True):
+        check_range(tensor, array, sizes)
         check_sorted(tensor, array)
-    check_overflow(spec, layout, sizes_of(layout), {tensor.name: array for tensor, array in zip(spec.tensors, arrays)})
+    check_overflow(spec, layout, sizes, {tensor.name: array for tensor, array in zip(spec.tensors, arrays)})
 
 
 def rests_on_values(spec: Spec) -> bool:
     """Whether a call with the same shapes and other values may be wrong."""
-    return any(tensor.is_sorted or (tensor.dtype == "i32" and tensor.low is None) for tensor in spec.tensors)
+    return any(tensor.is_sorted or tensor.low is not None or tensor.dtype == "i32" for tensor in spec.tensors)
 
 
 def hint(name: str, names: list[str]) -> str:
@@ -145,6 +151,23 @@ def can_look(array: TorchTensor) -> bool:
     return array.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed(array)
 
 
+def check_range(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int]) -> None:
+    """Declared range, its ends rounded to the tensor's type. NaN is in every one: the rows that see it are NaN, as is told."""
+    ends = ends_at(tensor, sizes) if can_look(array) else None
+    if ends is None or not array.numel():
+        return
+    low, high = torch.tensor(ends, dtype=array.dtype)
+    outside = (array < low) | (array > high)
+    if bool(outside.any()):
+        place = outside.nonzero()[0].tolist()
+        where = f" at {place}" if place else ""
+        text = f"{written(tensor.low)}..{written(tensor.high)}" if tensor.low and tensor.high else ""
+        shown = "" if text == f"{ends[0]}..{ends[1]}" else f", which is {ends[0]}..{ends[1]} here"
+        value = array[tuple(place)].item()
+        found = f"{value:g}" if isinstance(value, float) else value
+        raise ArgumentError(f"{tensor.name}: {found}{where}, declared `in {text}`{shown}")
+
+
 def check_sorted(tensor: Tensor, array: TorchTensor) -> None:
     """Declared order."""
     if tensor.is_sorted and can_look(array) and array.shape[-1] > 1 and bool((array.diff(dim=-1) < 0).any()):
@@ -161,7 +184,8 @@ def check_overflow(spec: Spec, layout: Layout, sizes: Mapping[str, int], arrays:
     def values(name: str) -> tuple[int, int]:
         tensor, array = spec.tensor(name), arrays[name]
         if tensor.low is not None and tensor.high is not None:
-            return value_at(tensor.low, sizes), value_at(tensor.high, sizes)
+            low, high = ends_at(tensor, sizes) or ANY
+            return int(low), int(high)
         if not can_look(array):
             return 0, 0
         return (int(array.min()), int(array.max())) if array.numel() else (0, 0)

@@ -21,11 +21,17 @@ def find_disassembler() -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def disassemble(cubin: bytes, folder: Path) -> str:
-    """The text of a cubin; folder: for a file of a moment."""
+def require_disassembler() -> Path:
+    """Where it is; ModuleNotFoundError names the package where it is not."""
     program = find_disassembler()
     if program is None:
         raise ModuleNotFoundError("SASS needs a disassembler: pip install nvidia-cuda-nvdisasm")
+    return program
+
+
+def disassemble(cubin: bytes, folder: Path) -> str:
+    """The text of a cubin; folder: for a file of a moment."""
+    program = require_disassembler()
     path = folder / "kernel.cubin"
     path.write_bytes(cubin)
     done = subprocess.run([str(program), "--print-code", str(path)], capture_output=True, text=True, check=False)

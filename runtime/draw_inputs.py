@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from attnspec.runtime.arguments import DTYPES
 from attnspec.runtime.integers import value_at
+from attnspec.runtime.range_ends import ends_at
 from torch import Tensor
 
-from attnspec.language.expr import Convert, Expr, Number
 from attnspec.language.spec import Spec
 from attnspec.language.spec import Tensor as Declared
 
@@ -102,8 +102,7 @@ def draw_tensor(tensor: Declared, sizes: dict[str, int], generator: torch.Genera
     if tensor.dtype == "bool":
         return torch.rand(shape, generator=generator) < 0.5
     if tensor.dtype == "i32":
-        low = 0 if tensor.low is None else value_at(tensor.low, sizes)
-        high = max(low, sizes["len_kv"] - 1) if tensor.high is None else value_at(tensor.high, sizes)
+        low, high = (int(end) for end in ends_at(tensor, sizes) or (0, max(0, sizes["len_kv"] - 1)))
         drawn = torch.randint(low, max(low, high) + 1, shape, generator=generator).to(torch.int32)
     else:
         drawn = draw_floats(tensor, shape, sizes, generator).to(DTYPES[tensor.dtype])
@@ -112,14 +111,8 @@ def draw_tensor(tensor: Declared, sizes: dict[str, int], generator: torch.Genera
 
 def draw_floats(tensor: Declared, shape: tuple[int, ...], sizes: dict[str, int], generator: torch.Generator) -> Tensor:
     """Normal, or uniform in the declared range."""
-    if tensor.low is None or tensor.high is None:
+    ends = ends_at(tensor, sizes)
+    if ends is None:
         return torch.randn(shape, generator=generator) * WIDTH
-    low, high = float_at(tensor.low, sizes), float_at(tensor.high, sizes)
+    low, high = ends
     return low + (high - low) * torch.rand(shape, generator=generator)
-
-
-def float_at(expr: Expr, sizes: dict[str, int]) -> float:
-    """An end of a range as a float."""
-    if isinstance(expr, Number):
-        return float(expr.value)
-    return float(value_at(expr.operand if isinstance(expr, Convert) else expr, sizes))

@@ -11,7 +11,7 @@ from attnspec.runtime.assemble import COMPILER, assemble
 from attnspec.runtime.binary import Binary
 from attnspec.runtime.cache import Cache, Entry, open_cache
 from attnspec.runtime.cache_key import versions
-from attnspec.runtime.disassemble import find_disassembler
+from attnspec.runtime.disassemble import require_disassembler
 
 from attnspec.errors import CacheError
 
@@ -21,7 +21,12 @@ WORKSHOP = ".work-" + "-" * 150
 
 
 def assemble_or_find(emitted: Emitted, folder: Path, sass: bool = False) -> Binary:
-    """PTX and cubin of a module whose file is written to `folder`; `compiled` is None. Without a usable cache it is compiled."""
+    """PTX and cubin of a module whose file is written to `folder`; `compiled` is None. Without a usable cache it is compiled.
+
+    sass: disassembled too; without a disassembler an error, whether or not the kernel is in the cache.
+    """
+    if sass:
+        require_disassembler()
     try:
         cache = open_cache()
     except CacheError:
@@ -41,7 +46,7 @@ def assemble_or_find(emitted: Emitted, folder: Path, sass: bool = False) -> Bina
 def key_of(emitted: Emitted, sass: bool) -> str:
     """What decides about the bytes: the text, its arguments, and the versions of the library and the kernel compiler."""
     texts = [module.text for module in emitted.modules]
-    parts = [texts, emitted.manifest, sass and find_disassembler() is not None, versions((COMPILER,))]
+    parts = [texts, emitted.manifest, sass, versions((COMPILER,))]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -1,5 +1,5 @@
 import pytest
-from attnspec.runtime import assemble
+from attnspec.runtime import disassemble
 
 from attnspec.language.load import read_spec
 from tests.cli.command import GOOD, Attnc
@@ -51,9 +51,13 @@ def test_the_sass_is_shown(attnc: Attnc) -> None:
 
 
 def test_a_missing_disassembler_is_named(attnc: Attnc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemble, "find_disassembler", lambda: None)
-    done = attnc("show", attnc.write(GOOD), "--stage", "sass")
-    assert (done.code, "pip install nvidia-cuda-nvdisasm" in done.err) == (3, True)
+    name = attnc.write(GOOD)
+    assert attnc("compile", name, "--forward-only", "-o", "warm").code == 0
+    monkeypatch.setattr(disassemble, "find_disassembler", lambda: None)
+    for arguments in (("show", name, "--stage", "sass"), ("compile", name, "--forward-only", "--emit", "sass", "-o", "new")):
+        done = attnc(*arguments)
+        assert (done.code, "pip install nvidia-cuda-nvdisasm" in done.err) == (3, True)
+    assert not (attnc.folder / "new").exists()
 
 
 @pytest.mark.parametrize("stage", ["dataflow", "schedule", "ptx", "sass"])

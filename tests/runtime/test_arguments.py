@@ -166,6 +166,34 @@ def test_values_are_looked_at_in_every_call_of_one_shape():
         attention(q, q, q, ids=torch.tensor([0, 1, 0]))
 
 
+@pytest.mark.parametrize(
+    ("declared", "good", "bad", "said"),
+    [
+        ("i32[len_kv] in 0..7", [0, 7, 3], [0, 7, 9], r"t: 9 at \[2\], declared `in 0..7`"),
+        ("i32[len_kv] in -1..len_kv - 1", [-1, 2, 0], [-2, 0, 0], r"t: -2 at \[0\], declared .*, which is -1..2 here"),
+        ("i32 in 0..len_kv", 3, 99, r"t: 99, declared `in 0..len_kv`, which is 0..3 here"),
+        (
+            "f32[len_kv] in 0.1..float(len_kv) / 2.0",
+            [0.1, 1.5, float("nan")],
+            [1.0, 1.0, 1.6],
+            r"t: 1.6 at \[2\], .* 0.1..1.5 here",
+        ),
+        ("bf16[len_kv] in -0.1..0.1", [0.1, -0.1, 0.0], [0.2, 0.0, 0.0], r"t: 0.2\d* at \[0\], declared `in -0.1..0.1`"),
+    ],
+)
+def test_values_outside_their_declared_range_are_an_error_in_every_call(declared, good, bad, said):
+    use = "t" if "[" not in declared else "t[kv]"
+    attention = attnspec.build(f"attention limited\nhead_dim 16\ninput t: {declared}\nscore = score * {use}\n")
+    q = torch.zeros(1, 3, 1, 16, dtype=HALF)
+
+    def tensor(values):
+        return torch.tensor(values, dtype=HALF if declared.startswith("bf16") else None)
+
+    attention(q, q, q, t=tensor(good))
+    with pytest.raises(attnspec.ArgumentError, match=said):
+        attention(q, q, q, t=tensor(bad))
+
+
 def test_a_view_that_starts_between_16_bytes_is_refused_although_its_shape_was_taken_before():
     attention = attnspec.build("attention plain\nhead_dim 16\n")
     store = torch.zeros(1 + 3 * 16, dtype=HALF)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from attnspec.backends.emitted import Emitted, Module
-from attnspec.runtime import stored_binary
+from attnspec.runtime import disassemble, stored_binary
 from attnspec.runtime.binary import Binary
 from attnspec.runtime.stored_binary import assemble_or_find
 
@@ -31,6 +31,7 @@ class Compiler:
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     fake = Compiler()
     monkeypatch.setattr(stored_binary, "assemble", fake)
+    monkeypatch.setattr(disassemble, "find_disassembler", lambda: Path("nvdisasm"))
     monkeypatch.setenv("ATTNSPEC_CACHE_DIR", str(tmp_path / "cache"))
     return fake
 
@@ -74,7 +75,18 @@ def test_another_text_is_another_kernel(compiler: Compiler, tmp_path: Path) -> N
     assemble_or_find(emitted(), folder(tmp_path, "a"))
     assemble_or_find(emitted("two\n"), folder(tmp_path, "b"))
     assemble_or_find(emitted(), folder(tmp_path, "c"), sass=True)
-    assert compiler.calls == 2 + (stored_binary.find_disassembler() is not None)
+    assert compiler.calls == 3
+
+
+def test_sass_without_a_disassembler_is_an_error_for_a_kernel_in_the_cache_too(
+    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, sass in enumerate((False, True)):
+        assemble_or_find(emitted(), folder(tmp_path, f"warm{number}"), sass)
+    monkeypatch.setattr(disassemble, "find_disassembler", lambda: None)
+    with pytest.raises(ModuleNotFoundError, match="nvidia-cuda-nvdisasm"):
+        assemble_or_find(emitted(), folder(tmp_path, "a"), sass=True)
+    assert assemble_or_find(emitted(), folder(tmp_path, "b")).sass is None
 
 
 def test_damaged_entry_is_compiled_again(compiler: Compiler, tmp_path: Path) -> None:
