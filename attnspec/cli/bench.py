@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import constants_option, json_option
+from attnspec.cli.options import NamedPath, constants_option, json_option
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.errors import TargetError
 from attnspec.language.spec import Spec
@@ -24,7 +24,7 @@ DOCUMENTS = 8  # in a sequence, where ids of documents are drawn
 @click.option("--shape", "sizes", type=Sizes(), default="", metavar="SIZES", help="Some of b=4,h=16,hkv=16,q=4096,kv=4096.")
 @click.option("--dtype", type=click.Choice(["bf16", "fp16"]), help="Of q, k and v.  [default: the file's]")
 @click.option("--backward", is_flag=True, help="Time the backward too.")
-@click.option("--png", type=click.Path(path_type=Path), help="Draw the figures to this file; needs matplotlib.")
+@click.option("--png", type=NamedPath(), help="Draw the figures to this file; needs matplotlib.")
 @constants_option
 @json_option
 def command(

@@ -1,5 +1,6 @@
 """attnc check: is a file a good spec?"""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,7 +40,8 @@ def _check_for_sarif(file: str, constants: tuple[tuple[str, Any], ...]) -> int:
     try:
         read_spec(file, constants)
     except SpecError as error:
-        click.echo(json_text(sarif_log(error.diagnostics)))
+        read = current().spec
+        click.echo(json_text(sarif_log(error.diagnostics, read if isinstance(read, Path) else None)))
         return BAD_INPUT
-    click.echo(json_text(sarif_log(())))
+    click.echo(json_text(sarif_log((), None)))
     return 0

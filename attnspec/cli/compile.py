@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import constants_option, ctas_option, file_argument, json_option, query_tiles_option, target_option
+from attnspec.cli.options import (
+    NamedPath,
+    constants_option,
+    ctas_option,
+    file_argument,
+    json_option,
+    query_tiles_option,
+    target_option,
+)
 
 if TYPE_CHECKING:
     from attnspec.cli.walk import Made, Walk
@@ -31,7 +39,7 @@ class Kinds(click.ParamType):
 
 @click.command("compile")
 @file_argument
-@click.option("-o", "folder", type=click.Path(path_type=Path), help="Folder to write to.  [default: ./NAME_TARGET]")
+@click.option("-o", "folder", type=NamedPath(), help="Folder to write to.  [default: ./NAME_TARGET]")
 @target_option("sm100")
 @ctas_option
 @query_tiles_option

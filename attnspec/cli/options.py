@@ -1,6 +1,7 @@
 """Arguments that several commands take."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,7 +49,28 @@ def file_argument(command: Command) -> Command:
 def constants_option(command: Command) -> Command:
     """-D NAME=VALUE, any number of times."""
     text = "Override a `const` of the file; may be repeated."
-    return click.option("-D", "constants", multiple=True, type=Constant(), help=text)(command)
+    return click.option("-D", "constants", multiple=True, type=Constant(), callback=_once_each, help=text)(command)
+
+
+def _once_each(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+    names = [name for name, _ in value]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name} is given twice", ctx, param)
+    return value
+
+
+class NamedPath(click.Path):
+    """A path to write to; an empty one, such as of a shell variable that is not set, is none."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if str(value) == "":
+            self.fail("an empty path; for the current folder write `.`", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def json_option(command: Command) -> Command:

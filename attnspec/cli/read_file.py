@@ -26,7 +26,7 @@ def read_spec(file: str, constants: Iterable[tuple[str, Any]]) -> Spec:
 
 
 def overrides(constants: Iterable[tuple[str, Any]]) -> Mapping[str, Any]:
-    """`-D` options by name, the last of a name counts."""
+    """`-D` options by name."""
     return dict(constants)
 
 
@@ -43,6 +43,8 @@ def parse_file(file: str) -> Tree:
 
 def find(file: str) -> Path:
     """The path meant: a file wins over a standard variant of that name."""
+    if not file:
+        raise SpecError(Diagnostic("cannot-read", "no file is named: FILE is empty", Span(Source("<path>", ""), 0, 0)))
     path = Path(file)
     if os.path.isfile(file) or is_path(file):
         return path
@@ -56,7 +58,7 @@ def find(file: str) -> Path:
 
 def is_path(file: str) -> bool:
     """Whether FILE can only be meant as a path."""
-    return os.sep in file or "." in file or not file
+    return os.sep in file or "." in file
 
 
 def near(file: str) -> str:

@@ -29,7 +29,8 @@ class Overrides:
         number = _number(value, written.kind)
         if number is None:
             message = f"`{name}` must be a number, not {type(value).__name__} {str(value)[:40]!r}"
-            self.faults.add("bad-override", message, self._span(name))
+            help = "give it worked out; only the file may hold expressions" if isinstance(value, str) else ""
+            self.faults.add("bad-override", message, self._span(name), help=help)
             return written
         try:
             return Number(checked(number), "int" if isinstance(number, int) else "float", written.span)
@@ -37,10 +38,14 @@ class Overrides:
             self.faults.add("bad-override", f"`{name}`: {error.message}", self._span(name))
             return written
 
-    def refuse_unknown(self, constants: tuple[str, ...]) -> None:
-        """A fault for each override of a constant that the file does not have."""
+    def refuse_unknown(self, constants: tuple[str, ...], others: Mapping[str, tuple[str, str]]) -> None:
+        """A fault for each override of what is no constant. others: what the file's other names are, and a help line."""
         for name in self.values:
             if name in self.used:
+                continue
+            if name in others:
+                what, help = others[name]
+                self.faults.add("unknown-constant", f"`{name}` is {what}, not a constant", self._span(name), help=help)
                 continue
             known = f"its constants are: {', '.join(constants)}" if constants else "it has no constants"
             help = did_you_mean(str(name), constants)

@@ -1,3 +1,5 @@
+import pytest
+
 from tests.cli.command import GOOD, Attnc, run_apart
 
 
@@ -65,7 +67,36 @@ def test_constants_are_overridden(attnc: Attnc) -> None:
     assert attnc("check", name, "-D", "n=5", "--json").json["constants"] == {"n": 5}
     assert attnc("check", name, "-D", "n=0x5", "--json").json["constants"] == {"n": 5}
     assert attnc("check", name, "-D", "n=1_0").code == 2
-    assert attnc("check", name, "-D", "n=4", "-D", "n=6", "--json").json["constants"] == {"n": 6}
+
+
+def test_a_constant_given_twice_is_a_wrong_command_line(attnc: Attnc) -> None:
+    done = attnc("check", attnc.write(GOOD), "-D", "n=4", "-D", "n=6")
+    assert (done.code, "n is given twice" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("override", "said", "help"),
+    [
+        ("slope=1", "`slope` is a learned tensor, not a constant", "pass it with each call: `slope=...`"),
+        ("heat=1", "`heat` is an input, not a constant", "pass it with each call: `heat=...`"),
+        ("far=1", "`far` is a `let`, not a constant", "make it a `const`"),
+        ("twice=1", "`twice` is a function, not a constant", ""),
+        ("head_dim=64", "`head_dim` is a statement of the file, not a constant", "change the line `head_dim ...` there"),
+        ("len_kv=64", "`len_kv` is given by the call, not a constant", ""),
+        ("n=8*2", "`n` must be a number, not str '8*2'", "give it worked out; only the file may hold expressions"),
+        ("m=2", "this file has no constant `m`; its constants are: n", ""),
+    ],
+)
+def test_an_override_of_what_is_no_constant_is_told_what_it_is(attnc: Attnc, override: str, said: str, help: str) -> None:
+    names = "learned slope: f32[heads]\ninput heat: f32\nlet far = qpos - kv\ndef twice(x) = 2 * x\nsink = slope[h]\n"
+    done = attnc("check", attnc.write(GOOD + names), "-D", override, "--json")
+    (fault,) = done.json["errors"]
+    assert (done.code, fault["message"], fault["help"] or "") == (2, said, help)
+
+
+def test_an_empty_name_of_a_file_is_told_to_be_empty(attnc: Attnc) -> None:
+    done = attnc("check", "")
+    assert (done.code, "no file is named: FILE is empty" in done.err) == (2, True)
 
 
 def test_an_override_that_does_not_fit_is_an_error_that_shows_it(attnc: Attnc) -> None:

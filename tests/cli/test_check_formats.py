@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec import __version__
-from tests.cli.command import GOOD, Attnc
+from tests.cli.command import GOOD, Attnc, run_apart
 
 FAULTY = GOOD.replace("score * n", "scor * n") + "let a = m\nlet c = score + (true)\n"
 
@@ -66,6 +66,18 @@ def test_sarif_of_a_file_that_is_not_there_is_a_result_too(attnc: Attnc) -> None
     done = attnc("check", "nowhere.attn", "--format", "sarif")
     assert done.code == 2
     assert [result["ruleId"] for result in done.json["runs"][0]["results"]] == ["cannot-read"]
+
+
+def test_sarif_lays_a_fault_of_the_command_line_to_the_file_as_a_whole(attnc: Attnc) -> None:
+    (result,) = attnc("check", attnc.write(GOOD), "-D", "m=1", "--format", "sarif").json["runs"][0]["results"]
+    assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "small.attn"}}}]
+
+
+def test_sarif_of_standard_input_names_no_file(attnc: Attnc) -> None:
+    for arguments, text in ((["-"], FAULTY), (["-", "-D", "m=1"], GOOD)):
+        done = run_apart("check", *arguments, "--format", "sarif", cwd=attnc.folder, stdin=text)
+        results = done.json["runs"][0]["results"]
+        assert results and all(result["locations"] == [] for result in results)
 
 
 @pytest.mark.parametrize(

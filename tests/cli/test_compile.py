@@ -176,6 +176,12 @@ def test_a_folder_may_be_named_by_dots(attnc: Attnc, folder: str) -> None:
     assert {"forward.py", "manifest.json"} <= set(names(attnc.folder / folder))
 
 
+def test_an_empty_folder_name_is_an_error_and_writes_nothing(attnc: Attnc) -> None:
+    done = attnc("compile", "causal", "--emit", "source", "-o", "")
+    assert (done.code, "an empty path" in done.err, names(attnc.folder)) == (2, True, [])
+    assert "an empty path" in attnc("bench", "causal", "--png", "").err
+
+
 def test_a_statement_that_the_backward_cannot_run_is_named_in_a_note(attnc: Attnc, refuse_backward: None) -> None:
     name = attnc.write("attention wide\n\n  head_dim 256  # wide\nmask = causal\n")
     done = attnc("compile", name, "--emit", "source", "-o", "wide", "--target", "sm90")
