@@ -12,6 +12,7 @@ from attnspec.language.expr import Expr, Number, tensors_read
 from attnspec.language.faults import Faults
 from attnspec.language.headers import Header, read_header
 from attnspec.language.hidden import hidden_by
+from attnspec.language.names import no_constants
 from attnspec.language.overrides import Overrides
 from attnspec.language.ranges import Ranges
 from attnspec.language.source import NOWHERE, Span
@@ -37,16 +38,22 @@ def check(tree: syntax.Tree, constants: Mapping[str, int | float] = {}) -> Spec:
     faults = Faults()
     header = read_header(tree, faults)
     tensors = {}
-    ctx = Context(faults, standard_library(), Ranges(tensors), tensors)
+    ctx = Context(faults, standard_library(), Ranges(tensors), tensors, later=_names_given(tree))
     overrides, found = Overrides(constants, faults), _Found()
     for statement in tree.statements:
         ctx.unknown.clear()
         _take(ctx, statement, header, overrides, found)
-    overrides.refuse_unknown(tuple(item.name for item in found.constants))
+    overrides.refuse_unknown(tuple(item.name for item in found.constants), no_constants(ctx))
     if not faults.found:
         _check_whole(ctx, found)
     faults.stop_if_any()
     return _spec(ctx, header, found, tree)
+
+
+def _names_given(tree: syntax.Tree) -> dict[str, Span]:
+    """Where the file gives each of its names first."""
+    given = [item.name for item in tree.statements if isinstance(item, syntax.Const | syntax.Declare | syntax.Let | syntax.Def)]
+    return {word.text: word.span for word in reversed(given)}
 
 
 def _take(ctx: Context, statement: syntax.Statement, header: Header, overrides: Overrides, found: _Found) -> None:

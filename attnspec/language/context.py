@@ -23,11 +23,13 @@ class Frame:
 
     bound: the arguments. call: the place of the call, in the file of the person who wrote it.
     is_std: the body is the standard library's, so that faults and spans belong to the call.
+    is_size: a size or the end of a range, which sizes and constants alone are meant in.
     """
 
     bound: Mapping[str, Value] = field(default_factory=dict)
     call: Span | None = None
     is_std: bool = False
+    is_size: bool = False
 
     def place(self, span: Span) -> Span:
         """The span to show for something at `span`."""
@@ -38,7 +40,7 @@ class Frame:
 class Context:
     """One file's names and faults, filled statement by statement.
 
-    values: consts, lets and tensors. lines: where each name of the file was given.
+    values: consts, lets and tensors. given_at: where each name of the file was given. later: where each is given in all the file.
     score: the score so far, which the name `score` stands for. std: the functions of std.attn.
     """
 
@@ -49,6 +51,7 @@ class Context:
     values: dict[str, Value] = field(default_factory=dict)
     defs: dict[str, Def] = field(default_factory=dict)
     given_at: dict[str, Span] = field(default_factory=dict)
+    later: Mapping[str, Span] = field(default_factory=dict)
     score: Expr = field(default_factory=lambda: Name("score", "float"))
     depth: int = 0
     steps: int = 0

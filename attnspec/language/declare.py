@@ -7,6 +7,7 @@ from attnspec.language.context import Context
 from attnspec.language.evaluate import evaluate_expr
 from attnspec.language.expr import SIZES, Expr, Name, Number, nodes
 from attnspec.language.limits import MAX_RANK
+from attnspec.language.linear import INDEX_SIZE
 from attnspec.language.names import may_be_given
 from attnspec.language.operators import as_float
 from attnspec.language.spec import Tensor, TensorDType
@@ -56,7 +57,7 @@ def _dtype(ctx: Context, statement: syntax.Declare) -> TensorDType | None:
 
 def _size(ctx: Context, written: syntax.SyntaxExpr, is_varlen: bool) -> Expr | None:
     """One axis: an integer expression in size names that is linear, up to `//` by constants."""
-    size = evaluate_expr(ctx, written)
+    size = evaluate_expr(ctx, written, is_size=True)
     if size is None:
         return None
     if size.kind != "int":
@@ -86,7 +87,8 @@ def _only_sizes(ctx: Context, expr: Expr, what: str) -> bool:
     for at in nodes(expr):
         used = at.name if isinstance(at, Name) else getattr(at, "tensor", None)
         if used is not None and used not in SIZES:
-            help = f"it may use {', '.join(SIZES)} and constants"
+            meant = INDEX_SIZE.get(used)
+            help = f"did you mean `{meant}`?" if meant else f"it may use {', '.join(SIZES)} and constants"
             ctx.faults.add("not-a-size", f"{what} cannot use `{used}`", at.span, help=help)
             return False
     return True
@@ -111,7 +113,7 @@ def _limits(ctx: Context, statement: syntax.Declare, dtype: TensorDType | None) 
 
 
 def _end(ctx: Context, written: syntax.SyntaxExpr, dtype: TensorDType) -> Expr | None:
-    end = evaluate_expr(ctx, written)
+    end = evaluate_expr(ctx, written, is_size=True)
     if end is None or not _only_sizes(ctx, end, "a range"):
         return None
     wanted = "int" if dtype == "i32" else "float"

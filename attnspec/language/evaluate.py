@@ -5,7 +5,7 @@ from attnspec.language.context import Context, Frame
 from attnspec.language.expr import Expr, Truth
 from attnspec.language.functions import BUILTINS, apply_builtin
 from attnspec.language.indexing import read
-from attnspec.language.names import definition_of, known_names, unknown, value_of
+from attnspec.language.names import definition_of, given_later, known_names, unknown, value_of
 from attnspec.language.source import Span
 from attnspec.language.suggest import did_you_mean
 from attnspec.language.syntax import SyntaxExpr
@@ -89,7 +89,7 @@ def _not_a_function(ctx: Context, name: str, frame: Frame, span: Span) -> Faulty
     if found is None:
         functions = (*ctx.defs, *BUILTINS, *ctx.std)
         if name not in known_names(ctx, frame):
-            help = did_you_mean(name, functions)
+            help = given_later(ctx, name, span) or did_you_mean(name, functions)
             ctx.faults.add("unknown-function", f"there is no function `{name}`", span, help=help)
         return FAULTY
     if isinstance(found, Faulty):
@@ -210,6 +210,6 @@ def _tests_none(expr: SyntaxExpr) -> bool:
     return isinstance(expr, syntax.IsNone) or any(_tests_none(operand) for operand in syntax.operands(expr))
 
 
-def evaluate_expr(ctx: Context, expr: SyntaxExpr) -> Expr | None:
-    """A typed expression at the top of a file; None if it is faulty."""
-    return operators.plain(ctx, evaluate(ctx, expr, Frame()))
+def evaluate_expr(ctx: Context, expr: SyntaxExpr, is_size: bool = False) -> Expr | None:
+    """A typed expression at the top of a file; None if it is faulty. is_size: one that rests on sizes and constants alone."""
+    return operators.plain(ctx, evaluate(ctx, expr, Frame(is_size=is_size)))

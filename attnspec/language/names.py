@@ -80,16 +80,38 @@ def definition_of(ctx: Context, name: str, frame: Frame) -> Def | None:
 
 def known_names(ctx: Context, frame: Frame) -> tuple[str, ...]:
     """Every name that could be written at a place, for suggestions."""
+    if frame.is_size:
+        return (*SIZES, *(name for name, value in ctx.values.items() if isinstance(value, Number)))
     return (*frame.bound, *GIVEN, *ctx.values, *ctx.defs, *BUILTINS, *ctx.std, "none", "true", "false")
+
+
+def no_constants(ctx: Context) -> dict[str, tuple[str, str]]:
+    """Names that are no constants: what each is, and a help line for who would give it a value."""
+    found = {name: ("a statement of the file", f"change the line `{name} ...` there") for name in STATEMENTS}
+    found |= dict.fromkeys(GIVEN, ("given by the call", ""))
+    found |= dict.fromkeys(ctx.values, ("a `let`", "make it a `const`"))
+    found |= dict.fromkeys(ctx.defs, ("a function", ""))
+    for name, tensor in ctx.tensors.items():
+        kind = "a learned tensor" if tensor.is_learned else "an input"
+        found[name] = (kind, f"pass it with each call: `{name}=...`")
+    return found
 
 
 def unknown(ctx: Context, name: str, frame: Frame, span: Span) -> Faulty:
     """Report a name that is nothing, once a statement."""
     if name not in ctx.unknown:
         ctx.unknown.add(name)
-        help = did_you_mean(name, known_names(ctx, frame))
+        help = given_later(ctx, name, span) or did_you_mean(name, known_names(ctx, frame))
         ctx.faults.add("unknown-name", f"there is no `{name}` here", span, help=help)
     return FAULTY
+
+
+def given_later(ctx: Context, name: str, span: Span) -> str:
+    """A help line for a name that the file gives after the place of its use; nothing for others."""
+    later = ctx.later.get(name)
+    if later is None or later.source is not span.source or later.start < span.end:
+        return ""
+    return f"line {later.line} gives it: names are given before they are used"
 
 
 def may_be_given(ctx: Context, word: Word, passed_to: str = "") -> bool:

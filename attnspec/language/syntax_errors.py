@@ -101,6 +101,7 @@ FOREIGN: tuple[tuple[re.Pattern[str], str, str, str], ...] = tuple(
         (r"(?:lambda|return|for|while|elif|import|print)\b", "unknown-statement", "this word is not of the language", ""),
     )
 )  # fmt: skip
+INDEXED_APART = re.compile(r"([A-Za-z_]\w*)((?:\s*\[[^\[\]]*\]){2,})")
 BAD_NUMBER = re.compile(r"[0-9][0-9A-Za-z_.]*")
 
 
@@ -118,6 +119,8 @@ def explain(error: UnexpectedInput, line: LogicalLine, source: Source) -> Diagno
         start, end, name, message, help = foreign
         return Diagnostic(name, message, Span(source, line.start + start, line.start + end), help=help)
     span = Span(source, line.start + at, line.start + at + length)
+    if line.text[at : at + 1] == "[" and line.text[:at].rstrip().endswith("]"):
+        return Diagnostic(_name(error), "all indices stand in one pair of brackets", span, help=f"write `{_together(line, at)}`")
     text = line.text[at : at + length]
     if text[:1].isdigit() and isinstance(error, UnexpectedCharacters):
         return Diagnostic("bad-number", f"`{text}` is not a number", span, help="write 12, 0x1f, 1.5 or 2e-3")
@@ -126,6 +129,15 @@ def explain(error: UnexpectedInput, line: LogicalLine, source: Source) -> Diagno
     found = f"`{text}`" if text.strip() else "the end of the statement"
     here = "here" if token is None else f"before {found}" if text.strip() else "at the end of the statement"
     return Diagnostic(name, message.format(found=found, here=here), span, help=help)
+
+
+def _together(line: LogicalLine, at: int) -> str:
+    """What was meant by brackets that follow brackets, `bias[h][q]`; an example where they hold brackets themselves."""
+    for found in INDEXED_APART.finditer(line.text):
+        if found.start() < at < found.end():
+            parts = [part.strip() for part in re.findall(r"\[([^\[\]]*)\]", found.group(2))]
+            return f"{found.group(1)}[{', '.join(parts)}]"
+    return "name[h, q]"
 
 
 def _name(error: UnexpectedInput) -> str:

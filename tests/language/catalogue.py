@@ -112,6 +112,44 @@ ELSEWHERE = {
 }
 
 
+# Names of errors that are not about the text of a file, and the exit code that `attnc` leaves with.
+BEYOND = {
+    "argument": ("an argument of a call, or a file or folder to write, that does not fit", 2),
+    "cache": ("a cache folder that cannot be used, or that others can write to", 3),
+    "disk-full": ("a file that the disk has no room for", 3),
+    "emulator": ("PTX that the emulator does not know", 3),
+    "faults": (
+        "races, deadlocks and other faults of a kernel that the emulator found; [their kinds](emulator.md) are names too",
+        1,
+    ),
+    "integer-overflow": ("an integer of the file that may leave 32 bits at the sizes and values of a call", 2),
+    "internal": ("a fault of attnspec's own; please report it, with the folder that the message names", 70),
+    "interrupted": ("a run that was stopped from outside", 130),
+    "memory": ("a run that needs more memory than there is", 3),
+    "missing-package": ("an optional package that is not installed; the message names it", 3),
+    "not-on-this-target": ("a statement that a target cannot run, with the reason; the reference runs every variant", 3),
+    "target": ("a target that cannot do what was asked for, or not here", 3),
+    "usage": ("a wrong command line", 2),
+}
+# Names of what `attnspec.from_flex` refuses a function for, beside those of the language; each shows the function's line.
+TRACED = {
+    "index-has-axes": "an index that has axes itself",
+    "index-out-of-range": "an index outside its axis",
+    "no-such-axis": "an axis that the tensor does not have",
+    "not-a-number": "a value that is no number of the kind wanted",
+    "not-in-place": "an operation that changes its argument",
+    "not-one-number": "a captured tensor, or a Python number wanted of one, while the function is traced",
+    "not-traceable": "a step that leaves torch, so that nothing of it can be seen",
+    "not-vectors": "a product of what is not two vectors of one length",
+    "python-control-flow": "`if`, `while` or `and` on a value that differs from element to element",
+    "random-numbers": "random numbers: a kernel draws none",
+    "returns-no-value": "a function that returns nothing, or no tensor",
+    "shapes-differ": "tensors whose shapes do not go together",
+    "slice-not-fixed": "a slice whose ends differ from element to element",
+    "unknown-power": "a power with neither a whole exponent of a few, nor a constant base above 0",
+}
+
+
 def example(name: str) -> tuple[str, int, int]:
     """The file that shows an error, and where: its text, and the marked range of characters."""
     marked = WHOLE.get(name) or f"{HEADER}{STATEMENTS[name]}\n"
@@ -129,9 +167,15 @@ def first_fault(text: str) -> Diagnostic:
     raise AssertionError(f"this file is not refused:\n{text}")
 
 
+INTRODUCTION = """
+Every error that a file can be refused for, by its stable name. The examples are tests. What a call, a target or a command line
+is refused for, and functions that `attnspec.from_flex` cannot trace, stand in two tables [at the end](#beyond-the-file).
+""".strip()
+
+
 def page() -> str:
     """docs/errors.md."""
-    lines = ["# Errors", "", "Every error that a file can be refused for, by its stable name. The examples are tests.", ""]
+    lines = ["# Errors", "", INTRODUCTION, ""]
     for name in sorted([*STATEMENTS, *ELSEWHERE]):
         lines += [f"## {name}", ""]
         if name in ELSEWHERE:
@@ -139,6 +183,10 @@ def page() -> str:
             continue
         shown = str(first_fault(example(name)[0])).splitlines()
         lines += ["```", *(row if len(row) <= 160 else f"{row[:157]}..." for row in shown), "```", ""]
+    lines += ["## Beyond the file", "", "| name | for | exit code |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {what} | {code} |" for name, (what, code) in BEYOND.items()]
+    lines += ["", "## Functions of FlexAttention", "", "| name | for |", "| --- | --- |"]
+    lines += [f"| `{name}` | {what} |" for name, what in TRACED.items()] + [""]
     return "\n".join(lines)
 
 

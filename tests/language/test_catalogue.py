@@ -7,7 +7,7 @@ import pytest
 
 from attnspec import language
 from attnspec.language.syntax_errors import EXAMPLES, MESSAGES
-from tests.language.catalogue import ELSEWHERE, PAGE, STATEMENTS, example, first_fault, page
+from tests.language.catalogue import BEYOND, ELSEWHERE, PAGE, STATEMENTS, TRACED, example, first_fault, page
 
 NAMED = re.compile(r"(?:add|stop|fault|Diagnostic|FoldError)\(\s*\"([a-z0-9-]+)\"|^ +\(r\"[^\n]*?\", \"([a-z-]+)\"", re.M)
 
@@ -26,6 +26,18 @@ def test_every_error_of_the_code_has_an_example() -> None:
     code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))
     named = {first or second for first, second in NAMED.findall(code)} | set(MESSAGES)
     assert named == {*STATEMENTS, *ELSEWHERE}
+
+
+def test_every_error_of_the_command_and_of_a_call_is_on_the_page() -> None:
+    root = Path(language.__file__).parents[1]
+    told = re.findall(r"plain\(\s*\"([a-z-]+)\"", (root / "cli" / "failure.py").read_text("utf-8"))
+    assert {*told, "argument", "target", "cache", "integer-overflow", "not-on-this-target"} == set(BEYOND)
+
+
+def test_the_names_of_what_cannot_be_traced_are_those_of_the_code() -> None:
+    folder = Path(language.__file__).parents[1] / "flex"
+    code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    assert [name for name in TRACED if f'"{name}"' not in code] == []
 
 
 def test_the_page_of_errors_is_up_to_date() -> None:
