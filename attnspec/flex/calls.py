@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from attnspec.flex.chance import is_random, refuse_random
 from attnspec.flex.operations import operate
 from attnspec.flex.refuse import refuse
 from attnspec.flex.trace import Trace
@@ -16,6 +17,8 @@ def call(trace: Trace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A function of torch: carried out where it only tells of a tensor or makes one of numbers, else traced."""
     name = getattr(func, "__name__", str(func))
     tensors = [value for value in _flat((args, kwargs)) if isinstance(value, torch.Tensor | Traced)]
+    if is_random(name) and not trace.is_busy:
+        refuse_random(name)
     is_of_numbers = all(id(value) in trace.made for value in tensors)
     if trace.is_busy or name in ("__get__", "dim", "size", "numel", "is_floating_point", "__len__", "stride", "__hash__"):
         return func(*args, **kwargs)

@@ -1,5 +1,6 @@
 """FlexAttention's functions to a spec: traced, assembled, and read back from the text that they print as."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from attnspec.language.spec import DType, Spec
 ScoreMod = Callable[..., Any]  # (score, b, h, q_idx, kv_idx) -> score
 MaskMod = Callable[..., Any]  # (b, h, q_idx, kv_idx) -> visible
 DTYPES: dict[Any, DType] = {"bf16": "bf16", "fp16": "fp16", torch.bfloat16: "bf16", torch.float16: "fp16"}
+ARGUMENTS = {"score_mod": ("score", "b", "h", "q_idx", "kv_idx"), "mask_mod": ("b", "h", "q_idx", "kv_idx")}
 INDICES = ("b", "h", "q", "kv")
 
 
@@ -128,6 +130,7 @@ def _mask(trace: Trace, mask_mod: MaskMod | None) -> Expr | None:
 
 def _run(trace: Trace, function: Callable[..., Any], arguments: tuple[Traced, ...], what: str) -> Expr:
     """The expression that a function returns."""
+    refuse_arity(function, what)
     found = run(trace, function, arguments)
     if isinstance(found, bool | int | float | torch.Tensor):
         from attnspec.flex.operations import traced
@@ -141,6 +144,28 @@ def _run(trace: Trace, function: Callable[..., Any], arguments: tuple[Traced, ..
         message = f"this {what} returns a tensor of shape {found.shape}, not one value"
         refuse("returns-no-value", message, "index it, or join it with `.any()` or `.sum()`", place=place)
     return found.expr
+
+
+def refuse_arity(function: Callable[..., Any], what: str) -> None:
+    """ArgumentError for a function that cannot be called with what FlexAttention calls it with."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # none is to be had of some functions that are not Python's
+        return
+    if _takes(signature, len(ARGUMENTS[what])):
+        return
+    other = "mask_mod" if what == "score_mod" else "score_mod"
+    wanted = f"a {what} is called with ({', '.join(ARGUMENTS[what])})"
+    hint = f"; as a {other} it would fit" if _takes(signature, len(ARGUMENTS[other])) else ""
+    raise ArgumentError(f"{what}: `{_name_of(function)}` takes {signature}, but {wanted}{hint}")
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _indices(trace: Trace) -> tuple[Traced, ...]:

@@ -80,16 +80,23 @@ def _slice(item: slice, size: int) -> Item:
     return length, below
 
 
+def axis_of(dim: Any, rank: int) -> int:
+    """A number of an axis, counted from the end if negative, as one from the start."""
+    if not isinstance(dim, int) or not -max(1, rank) <= dim < max(1, rank):
+        refuse("no-such-axis", f"there is no axis {dim!r} of {rank}")
+    return dim % max(1, rank)
+
+
 def unsqueeze(grid: Traced, dim: int) -> Traced:
     """One more axis, of one element."""
-    axis = dim % (len(grid.shape) + 1)
+    axis = axis_of(dim, len(grid.shape) + 1)
     shape = (*grid.shape[:axis], 1, *grid.shape[axis:])
     return replace(grid, shape=shape, at=lambda indices: grid.at((*indices[:axis], *indices[axis + 1 :])))
 
 
 def squeeze(grid: Traced, dim: int | None = None) -> Traced:
     """Without the axes of one element, or without one of them."""
-    wanted = range(len(grid.shape)) if dim is None else [dim % max(1, len(grid.shape))]
+    wanted = range(len(grid.shape)) if dim is None else [axis_of(dim, len(grid.shape))]
     index = tuple(0 if axis in wanted and size == 1 else slice(None) for axis, size in enumerate(grid.shape))
     zero = Traced(grid.trace, "int", (), lambda indices: Number(0, "int"))
     return getitem(grid, tuple(zero if item == 0 else item for item in index))
@@ -98,7 +105,9 @@ def squeeze(grid: Traced, dim: int | None = None) -> Traced:
 def transpose(grid: Traced, dim0: int, dim1: int) -> Traced:
     """Two axes in each other's place."""
     order = list(range(len(grid.shape)))
-    order[dim0], order[dim1] = order[dim1], order[dim0]
+    one, other = axis_of(dim0, len(order)), axis_of(dim1, len(order))
+    if order:
+        order[one], order[other] = order[other], order[one]
     shape = tuple(grid.shape[axis] for axis in order)
     return replace(grid, shape=shape, at=lambda indices: grid.at(tuple(indices[order.index(axis)] for axis in range(len(order)))))
 
@@ -107,7 +116,7 @@ def reduce(trace: Trace, place: Place, name: str, grid: Traced, dim: Any, keepdi
     """An axis, or all of them, joined into one value by writing its elements out."""
     rank = len(grid.shape)
     named = range(rank) if dim is None else dim if isinstance(dim, tuple | list) else (dim,)
-    gone = {axis % rank for axis in named} if rank else set()
+    gone = {axis_of(axis, rank) for axis in named} if rank else set()
     count = 1
     for axis in gone:
         count *= grid.shape[axis]

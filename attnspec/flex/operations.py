@@ -9,6 +9,7 @@ import torch
 
 from attnspec.flex import arithmetic
 from attnspec.flex.arithmetic import ELEMENTWISE, result_kind
+from attnspec.flex.chance import is_random, refuse_random
 from attnspec.flex.grids import dot, getitem, reduce, squeeze, transpose, unsqueeze
 from attnspec.flex.place import Place, here
 from attnspec.flex.refuse import refuse, refuse_value
@@ -25,9 +26,13 @@ def is_known(name: str) -> bool:
 
 
 def refuse_unknown(name: str) -> NoReturn:
-    """There is no such operation in the language."""
-    close = get_close_matches(name, [*ELEMENTWISE, *SPECIAL], 1)
-    help = NOT_IN_THE_LANGUAGE.get(name) or (f"there is `{close[0]}`" if close else "compute it before, and capture the result")
+    """There is no such operation in the language. A near name is offered for what torch has not either: a slip of the pen."""
+    if is_random(name):
+        refuse_random(name)
+    is_slip = not any(hasattr(where, name) for where in (torch, torch.Tensor, torch.nn.functional))
+    close = get_close_matches(name, [*ELEMENTWISE, *SPECIAL], 1) if is_slip else []
+    otherwise = "write it by functions that are there; or, if no score goes into it, compute it before, and capture the result"
+    help = NOT_IN_THE_LANGUAGE.get(name) or (f"there is `{close[0]}`" if close else otherwise)
     refuse("unknown-function", f"`{name}` has no counterpart in the language", help)
 
 
@@ -38,6 +43,8 @@ def operate(trace: Trace, name: str, args: tuple, kwargs: dict[str, Any]) -> Any
         name, args = name[1:], args[::-1]
     name = ALIASES.get(name, name)
     place = here()
+    if is_random(name):
+        refuse_random(name)
     if name.endswith("_"):
         refuse("not-in-place", f"`{name}` writes in place", f"write `x = x.{name[:-1]}(...)`", place=place)
     if name in ROUNDED:
@@ -55,7 +62,7 @@ def elementwise(trace: Trace, place: Place, name: str, args: tuple) -> Traced:
     if len(args) != count:
         refuse("wrong-argument-count", f"`{name}` takes {count} operands here, {len(args)} given", place=place)
     operands = [traced(trace, value, place) for value in args]
-    shape = tuple(torch.broadcast_shapes(*(operand.shape for operand in operands)))
+    shape = common_shape([operand.shape for operand in operands], place)
 
     def at(indices: Indices) -> Expr:
         exprs = tuple(operand.at(_own(operand, indices)) for operand in operands)
@@ -67,6 +74,15 @@ def elementwise(trace: Trace, place: Place, name: str, args: tuple) -> Traced:
 
     kinds: tuple[Kind, ...] = tuple(operand.kind for operand in operands)
     return made(trace, place, result_kind(ELEMENTWISE[name][2], kinds[1:] if name == "where" else kinds), shape, at)
+
+
+def common_shape(shapes: list[tuple[int, ...]], place: Place) -> tuple[int, ...]:
+    """The shape that all are stretched to."""
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        listed = " and ".join(map(str, shapes))
+        refuse("shapes-differ", f"shapes {listed} do not match", "index the axes of which one element is wanted", place=place)
 
 
 def made(trace: Trace, place: Place, kind: Any, shape: tuple[int, ...], at: Callable[[Indices], Expr]) -> Traced:
@@ -166,6 +182,12 @@ def add(sign: str) -> Callable[..., Any]:
         return elementwise(trace, place, sign, (one, other))
 
     return build
+
+
+def lerp(trace: Trace, place: Place, start: Any, end: Any, weight: Any) -> Any:
+    """`start + weight (end - start)`."""
+    way = elementwise(trace, place.inner, "sub", (end, start))
+    return elementwise(trace, place, "add", (start, elementwise(trace, place.inner, "mul", (weight, way))))
 
 
 def masked_fill(trace: Trace, place: Place, value: Any, mask: Any, fill: Any) -> Any:
@@ -270,6 +292,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "add": add("add"),
     "sub": add("sub"),
     "rsub": lambda trace, place, one, other: elementwise(trace, place, "sub", (other, one)),
+    "lerp": lerp,
     "masked_fill": masked_fill,
     "gelu": gelu,
     "softplus": softplus,

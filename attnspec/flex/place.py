@@ -10,12 +10,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy
 import torch
 
 from attnspec.language.source import Source, Span
 
 OURS = str(Path(__file__).parent)
 START = str(Path(__file__).with_name("mode.py"))  # what calls the function that is traced
+NUMPY = str(Path(numpy.__file__).parent)
 TORCH = str(Path(torch.__file__).parent)
 Position = tuple[int, int, int, int]  # first line, last line, first and last column; columns in bytes of UTF-8
 _ABSENT = object()
@@ -80,6 +82,22 @@ def here() -> Place:
         frame = inner if frame.f_code.co_filename == START and inner.f_code.co_filename.startswith(TORCH) else frame.f_back
         if frame is inner:
             break
+    return place_in(frame)
+
+
+def raised_at(error: BaseException) -> tuple[FrameType, Place]:
+    """The frame that an error comes out of, and the caller's operation above that: outside of this package, torch and numpy."""
+    trace = error.__traceback__
+    frames: list[FrameType] = []
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    theirs = [frame for frame in frames if not frame.f_code.co_filename.startswith((OURS, TORCH, NUMPY))]
+    return frames[-1], place_in((theirs or frames)[-1])
+
+
+def place_in(frame: FrameType) -> Place:
+    """The operation that a frame is at."""
     position = _position(frame)
     file = frame.f_code.co_filename
     source = _source(file, position[0])

@@ -52,7 +52,5 @@ NOT_IN_THE_LANGUAGE = {
     "detach": "gradients of scores are whole; capture a detached tensor instead",
     "isnan": "a NaN in a query or a visible key gives NaN in its row, and cannot be hidden",
     "nan_to_num": "a NaN in a query or a visible key gives NaN in its row, and cannot be hidden",
-    "rand": "capture random numbers as a tensor",
-    "rand_like": "capture random numbers as a tensor",
     "dropout": "capture a mask of what is kept as a tensor",
 }

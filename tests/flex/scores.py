@@ -100,6 +100,11 @@ def make_temperature():
     return tempered, causal, [temperature]
 
 
+def make_blend():
+    share = parameter(HEADS)
+    return lambda score, b, h, q_idx, kv_idx: torch.lerp(score, 0.5 * torch.tanh(score), share[h]), causal, [share]
+
+
 def make_one_number():
     gain = torch.tensor(1.3, requires_grad=True)
     shift = torch.tensor(2)
@@ -231,6 +236,7 @@ SCORES = {
     "pair bias of each sequence": make_pair_bias_of_batch,
     "key bias": make_key_bias,
     "temperature": make_temperature,
+    "blend": make_blend,
     "one number": make_one_number,
     "sandwich": make_sandwich,
     "graphormer": make_graphormer,

@@ -1,7 +1,9 @@
 """What cannot be traced is an error at the line of the caller that does it, with what to write instead."""
 
 import math
+import random
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import attnspec
 
 TABLE = torch.rand(8)
 LIST = [1, 2, 3]
+GENERATOR = numpy.random.default_rng(0)
 
 
 def branch(score, b, h, q_idx, kv_idx):
@@ -153,6 +156,86 @@ def not_one(score, b, h, q_idx, kv_idx):  # here
     return TABLE
 
 
+def drawn(score, b, h, q_idx, kv_idx):
+    return score * (1 + torch.rand(()))  # here
+
+
+def drawn_table(score, b, h, q_idx, kv_idx):
+    return score + torch.randn(4)[h]  # here
+
+
+def drawn_alike(score, b, h, q_idx, kv_idx):
+    return score * torch.rand_like(score)  # here
+
+
+def drawn_in_place(score, b, h, q_idx, kv_idx):
+    return score * torch.empty(()).uniform_()  # here
+
+
+def drawn_privately(score, b, h, q_idx, kv_idx):
+    return score * torch.randint(9, (), generator=torch.Generator())  # here
+
+
+def drawn_shape(score, b, h, q_idx, kv_idx):
+    return torch.rand(1)  # here
+
+
+def drawn_by_method(score, b, h, q_idx, kv_idx):
+    return score.sigmoid().bernoulli()  # here
+
+
+def dropped(score, b, h, q_idx, kv_idx):
+    return F.dropout(score, 0.5)  # here
+
+
+def drawn_by_python(score, b, h, q_idx, kv_idx):  # here
+    return score * random.random()
+
+
+def drawn_by_numpy(score, b, h, q_idx, kv_idx):  # here
+    return score * numpy.random.rand()
+
+
+def drawn_by_a_generator(score, b, h, q_idx, kv_idx):  # here
+    return score * GENERATOR.random()
+
+
+def tangent(score, b, h, q_idx, kv_idx):
+    return torch.tan(score)  # here
+
+
+def misspelt(score, b, h, q_idx, kv_idx):
+    return score.sigmod()  # here
+
+
+def root_of_numpy(score, b, h, q_idx, kv_idx):
+    return score + numpy.sqrt(q_idx)  # here
+
+
+def most_of_numpy(score, b, h, q_idx, kv_idx):
+    return score + numpy.maximum(q_idx, 3)  # here
+
+
+def of_operator_module(score, b, h, q_idx, kv_idx):
+    return score + struct.pack("i", q_idx)  # here
+
+
+def wrong_keyword(score, b, h, q_idx, kv_idx):
+    return torch.clamp(score, minimum=0.0)  # here
+
+
+def unlike_shapes(score, b, h, q_idx, kv_idx):
+    return score + (TABLE + TABLE[:3]).sum()  # here
+
+
+def no_axis(score, b, h, q_idx, kv_idx):
+    return score + (TABLE * 2).sum(5)  # here
+
+
+def no_axes(score, b, h, q_idx, kv_idx):
+    return score + (TABLE * 2).transpose(0, 3)[0]  # here
+
+
 CASES: dict[Callable[..., object], tuple[str, str]] = {
     branch: ("python-control-flow", "`torch.where(condition, a, b)`"),
     choice: ("python-control-flow", "`torch.where(C, A, B)`"),
@@ -186,6 +269,26 @@ CASES: dict[Callable[..., object], tuple[str, str]] = {
     of_complex: ("unknown-type", ""),
     gone: ("returns-no-value", "return"),
     not_one: ("returns-no-value", "index it"),
+    drawn: ("random-numbers", "capture them as a tensor"),
+    drawn_table: ("random-numbers", "capture them as a tensor"),
+    drawn_alike: ("random-numbers", "capture them as a tensor"),
+    drawn_in_place: ("random-numbers", "capture them as a tensor"),
+    drawn_privately: ("random-numbers", "capture them as a tensor"),
+    drawn_shape: ("random-numbers", "capture them as a tensor"),
+    drawn_by_method: ("random-numbers", "capture them as a tensor"),
+    dropped: ("random-numbers", "what is kept"),
+    drawn_by_python: ("random-numbers", "capture them as a tensor"),
+    drawn_by_numpy: ("random-numbers", "capture them as a tensor"),
+    drawn_by_a_generator: ("random-numbers", "capture them as a tensor"),
+    tangent: ("unknown-function", "write it by functions that are there"),
+    misspelt: ("unknown-function", "there is `sigmoid`"),
+    root_of_numpy: ("not-traceable", "functions of torch"),
+    most_of_numpy: ("not-traceable", "functions of torch"),
+    of_operator_module: ("not-one-number", "a tensor"),
+    wrong_keyword: ("not-traceable", ""),
+    unlike_shapes: ("shapes-differ", "index the axes"),
+    no_axis: ("no-such-axis", ""),
+    no_axes: ("no-such-axis", ""),
 }
 
 
@@ -240,11 +343,27 @@ def test_a_function_without_a_source_is_refused_by_its_line_alone() -> None:
         ({"score_mod": 3}, "score_mod: a function is wanted, got int"),
         ({"dtype": torch.float32}, "dtype: torch.float32, wanted 'bf16' or 'fp16'"),
         ({"head_dim": 12}, "12"),
+        (
+            {"score_mod": lambda b, h, q, kv: q > kv},
+            r"takes \(b, h, q, kv\), .*\(score, b, h, q_idx, kv_idx\); as a mask_mod",
+        ),
+        (
+            {"mask_mod": lambda s, b, h, q, kv: s},
+            r"mask_mod: .* with \(b, h, q_idx, kv_idx\); as a score_mod it would fit",
+        ),
+        ({"score_mod": lambda s: s}, r"score_mod: `flex` takes \(s\), but a score_mod is called with"),
     ],
 )
 def test_wrong_options_are_errors_that_name_them(options: dict, message: str) -> None:
     with pytest.raises((attnspec.ArgumentError, attnspec.SpecError), match=message):
         attnspec.from_flex(**{"head_dim": 64, **options})
+
+
+def test_an_error_of_the_function_s_own_stays_what_it_is() -> None:
+    with pytest.raises(KeyError):
+        attnspec.from_flex(lambda s, b, h, q, kv: s * {}["no"], head_dim=64)
+    with pytest.raises(TypeError, match="not supported between"):
+        attnspec.from_flex(lambda s, b, h, q, kv: s * ("a" < 1), head_dim=64)  # type: ignore[operator]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
