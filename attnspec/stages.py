@@ -86,7 +86,7 @@ def draw(
     if direction == "forward":
         refuse_query_tiles(analysed, limits, query_tiles, ctas)
     if direction == "backward":
-        ctas = choose_backward_ctas(analysed, limits, deterministic, ctas or 1)
+        ctas = choose_backward_ctas(analysed, limits, ctas or 1)
     elif ctas is None:
         ctas = 1 if one else choose_ctas(analysed, limits)
     in_registers = not limits.tensor_columns

@@ -58,11 +58,9 @@ def choose_ctas(analysed: Analysed, limits: Limits) -> Literal[1, 2]:
     return 2 if estimate(analysed, limits, 2).cycles < one.cycles * (1 - EQUAL) else 1
 
 
-def choose_backward_ctas(
-    analysed: Analysed, limits: Limits, deterministic: bool = False, wanted: Literal[1, 2] | None = None
-) -> Literal[1, 2]:
+def choose_backward_ctas(analysed: Analysed, limits: Limits, wanted: Literal[1, 2] | None = None) -> Literal[1, 2]:
     """CTAs of a work tile of the backward: as many as wanted, or as the model finds; one where two cannot share it."""
-    if wanted == 1 or backward_reason(analysed, limits, deterministic) is not None:
+    if wanted == 1 or backward_reason(analysed, limits) is not None:
         return 1
     if wanted == 2:
         return 2
@@ -91,6 +89,6 @@ def explain_ctas(analysed: Analysed, limits: Limits, chosen: int, direction: Dir
 def _reason(analysed: Analysed, limits: Limits, direction: Direction) -> str:
     """Why two cannot share a work tile; nothing where they can."""
     if direction == "backward":
-        found = backward_reason(analysed, limits, False)
+        found = backward_reason(analysed, limits)
         return f"{found[0]}: {found[1]}" if found else ""
     return "" if can_pair(analysed, limits) else "two cannot share the tiles of these head dimensions on this target"

@@ -19,7 +19,7 @@ def refuse_pair(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> None:
     if not limits.tensor_columns:
         raise Unsupported("ctas = 2", f"tensor operations of {limits.target} are of one CTA")
     if dataflow.direction == "backward":
-        reason = backward_reason(analysed, limits, dataflow.deterministic)
+        reason = backward_reason(analysed, limits)
         if reason is not None:
             raise Unsupported(*reason)
     elif not can_pair(analysed, limits):
@@ -27,14 +27,12 @@ def refuse_pair(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> None:
         raise Unsupported(_dims(analysed), f"a pair of CTAs takes head dimensions up to {most}; one CTA (ctas=1) takes these")
 
 
-def backward_reason(analysed: Analysed, limits: Limits, deterministic: bool) -> tuple[str, str] | None:
+def backward_reason(analysed: Analysed, limits: Limits) -> tuple[str, str] | None:
     """What asks for one CTA in the backward, and why; None where a pair can do it."""
     if not limits.tensor_columns:
         return "ctas = 2", f"tensor operations of {limits.target} are of one CTA"
     if max(analysed.spec.head_dim, analysed.spec.head_dim_v) > PART:
         return _dims(analysed), f"the backward of a pair of CTAs takes head dimensions up to {PART}, one CTA takes these"
-    if deterministic:
-        return "deterministic=True", "pairs of CTAs add up dQ in any order, so far; one CTA keeps an order"
     for found in analysed.derivative.learned:
         if found.address == "distance":
             reason = "its gradient is summed along diagonals of whole tiles, of which a thread of a pair of CTAs has two halves"

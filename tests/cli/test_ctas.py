@@ -26,7 +26,6 @@ def test_compile_writes_a_backward_of_pairs_where_they_can_share_it(attnc: Attnc
 
 def test_explain_tells_why_a_backward_is_not_of_pairs(attnc: Attnc) -> None:
     assert "the model would choose 2" in attnc("explain", "dense").out
-    assert "one CTA keeps an order" not in attnc("explain", "dense").out
     assert "summed along diagonals" in attnc("explain", "relative_bias", "--ctas", "2").out
 
 

@@ -107,7 +107,7 @@ def scratch_of(schedule: Schedule) -> dict[str, int]:
     """
     flow = schedule.dataflow
     deterministic, shape = flow.deterministic, shape_of(schedule.head_dim, schedule.head_dim_v, flow.ctas)
-    more = {"turns": shape.parts, "exact_words": EXACT_WORDS} if deterministic else {"turns": 0, "exact_words": 0}
+    more = {"turns": shape.parts * flow.ctas, "exact_words": EXACT_WORDS} if deterministic else {"turns": 0, "exact_words": 0}
     return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": shape.parts * shape.sum_width, **more}
 
 

@@ -38,6 +38,11 @@ class BackwardWidths(Widths):
         return self.planes * self.tile_q * 4
 
     @property
+    def shares(self) -> int:
+        """Places of a query tile's sum of dQ that are added to each by itself: parts, or halves of the queries."""
+        return self.parts * self.ctas
+
+    @property
     def parts_qk(self) -> int:
         """Parts that have columns of dK and dQ; where dV has more, they make those of the last once more, for nobody."""
         return -(-self.head_dim // PART) if self.parts > 1 else 1
@@ -61,7 +66,7 @@ class BackwardWidths(Widths):
 
     @property
     def dq_columns(self) -> int:
-        """Columns of tensor memory that dQ takes; in a pair lanes are half of the queries, twice, each with half of the columns."""
+        """Columns of tensor memory that dQ takes; in a pair half of them, for lanes are half of the queries, twice."""
         return self.dk_width // self.ctas if self.parts == 1 else self.tile_q
 
     @property

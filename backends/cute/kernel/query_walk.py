@@ -79,9 +79,9 @@ def of_head(at: KeyAt, h: Any) -> KeyAt:
 
 
 def moved_to(plan: Widths, at: KeyAt, key: Any) -> KeyAt:
-    """Another key tile of the same sequence. key: its first, counted from the first at hand."""
+    """Another work tile of the same sequence. key: its first, counted from the first at hand."""
     sequence = at.sequence
-    last = cutlass.min(key + (plan.tile_kv - 1), sequence.keys - 1)
+    last = cutlass.min(key + (plan.work_keys - 1), sequence.keys - 1)
     first, last = (sequence.kv_first + place for place in (cutlass.min(key, last), last))
     ends = (at.kv_end, at.q_end, at.axis, at.block)
     return KeyAt(sequence, at.sizes, at.tensors, at.b, at.h, at.hkv, key, first, last, *ends, at.part)

@@ -1,6 +1,7 @@
 """One order for all that is added to the dQ of a query tile: key tile after key tile, in the order in which CTAs start them.
 
-`turns` has a word for each query tile of each head: 0, or 1 + the number of the key tile that was added last. A key tile that
+`turns` has a word for each query tile of each head: 0, or 1 + the number of the key tile that was added last. (Where CTAs share a
+work tile, its keys are one key tile here, and each has a word for its share of the queries.) A key tile that
 meets a query tile waits until the word names its predecessor there, the nearest that started before it and meets the query tile
 too, by the very walk that all of them take. What skips a query tile is no predecessor, and leaves no hole.
 """
@@ -21,7 +22,7 @@ LANES = 32
 
 def number_of(plan: Widths, at: KeyAt) -> Any:
     """Number of a key tile among those of its sequence."""
-    return at.key // plan.tile_kv
+    return at.key // plan.work_keys
 
 
 def near(plan: Widths, mods: BackwardMods, at: KeyAt, passed: Any) -> Steps:
@@ -31,10 +32,10 @@ def near(plan: Widths, mods: BackwardMods, at: KeyAt, passed: Any) -> Steps:
     """
     distance = passed + 1 + cute.arch.lane_idx()
     number = number_of(plan, at) + (distance if plan.last_first else -distance)
-    tiles = (at.sequence.keys + (plan.tile_kv - 1)) // plan.tile_kv
+    tiles = (at.sequence.keys + (plan.work_keys - 1)) // plan.work_keys
     exists = (number >= 0) & (number < tiles)
     inside = cutlass.max(cutlass.min(number, tiles - 1), Int32(0))
-    run = visit(plan, mods, moved_to(plan, at, inside * plan.tile_kv))
+    run = visit(plan, mods, moved_to(plan, at, inside * plan.work_keys))
     lengths = tuple(Int32(cutlass.select_(exists, length, Int32(0))) for length in run.lengths)
     return Steps(run.trips, run.starts, lengths)
 
@@ -45,7 +46,7 @@ def predecessor(plan: Widths, mods: BackwardMods, at: KeyAt, nearest: Steps, que
 
     nearest: `near` with nothing passed.
     """
-    number, tiles = number_of(plan, at), (at.sequence.keys + (plan.tile_kv - 1)) // plan.tile_kv
+    number, tiles = number_of(plan, at), (at.sequence.keys + (plan.work_keys - 1)) // plan.work_keys
     before = tiles - 1 - number if cutlass.const_expr(plan.last_first) else number
     lane = _first_lane(_meets(nearest, query))
     passed = Int32(0)

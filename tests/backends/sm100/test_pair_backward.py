@@ -24,6 +24,7 @@ from tests.small_constants import SMALL, VARIANTS, path_of
 PLAIN = "attention plain\nhead_dim 128\n"
 CAUSAL = "attention causal\nhead_dim 128\nmask = kv <= qpos\n"
 PACKED = "attention causal\nhead_dim 64\nmask = kv <= qpos\nvarlen\n"
+SLOPES = "attention slopes\nhead_dim 64\nlearned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\nmask = causal\n"
 MANY_HEADS = 8  # of a group
 SEEDS = 20
 CTAS = 4  # of the pretended GPU: two pairs, so that one has several work tiles
@@ -143,7 +144,7 @@ def test_head_dimensions_are_right(dims: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_is_right_and_the_same_for_every_timing(variant: str) -> None:
     attention = paired(str(path_of(variant)), **SMALL.get(variant, {}))
-    if backward_reason(attention.analysed, stages.limits_of("sm100"), False) is not None:
+    if backward_reason(attention.analysed, stages.limits_of("sm100")) is not None:
         assert stages.draw(attention.analysed, "backward", ctas=2).ctas == 1
         return
     assert backward_of(attention).binary.frame_bytes == 0
@@ -180,8 +181,24 @@ def test_what_lies_beyond_the_sequence_changes_no_bit_of_a_gradient() -> None:
     assert all(map(torch.equal, gradients(), first))
 
 
-def test_a_deterministic_call_is_of_one_cta_and_so_are_wide_heads() -> None:
-    for text, deterministic in ((PLAIN, True), ("attention wide\nhead_dim 192\n", False)):
-        analysed = stages.analyse(stages.read(text))
-        assert stages.draw(analysed, "backward", ctas=2, deterministic=deterministic).ctas == 1
-        assert stages.draw(analysed, "forward", ctas=2).ctas == 2
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [PLAIN, CAUSAL, SLOPES], ids=["plain", "causal", "slopes"])
+def test_deterministic_bits_do_not_depend_on_timing_or_the_number_of_pairs(text: str) -> None:
+    attention = paired(text)
+    inputs = drawn(attention, Shape(1, 2, 2, 130, 520))
+    layout = check_call(attention.spec, inputs.q, inputs.k, inputs.v, Placing())
+    declared = check_declared(attention.spec, inputs.tensors, layout, inputs.q.device)
+    program = stages.kernel(attention, "sm100").program
+    assert isinstance(program, EmulatedProgram)
+    assert program.made_deterministic.binary.frame_bytes == 0
+    call = Call(inputs.q, inputs.k, inputs.v, declared, layout, True)
+    results, found = program.forward(call), []
+    for ctas, seed in ((2, None), (2, 0), (4, 1)):
+        made = program.made_deterministic.run(call, results, inputs.dout, inputs.dlse, ctas, seed)[0]
+        found.append((made.dq, made.dk, made.dv, *(one for one in made.tensors if one is not None)))
+    assert all(torch.equal(one, other) for again in found[1:] for one, other in zip(found[0], again, strict=True))
+
+
+def test_wide_heads_are_of_one_cta_in_the_backward_alone() -> None:
+    analysed = stages.analyse(stages.read("attention wide\nhead_dim 192, 128\n"))
+    assert [stages.draw(analysed, direction, ctas=2).ctas for direction in ("forward", "backward")] == [2, 1]

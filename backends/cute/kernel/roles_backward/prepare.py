@@ -69,8 +69,8 @@ def write_row(plan, mods, sizes: Sizes, place: tuple, product: Float32, lse, dls
         weight = cute.math.exp2((mods.sink(at) - natural) * LOG2_E, fastmath=True)
         _add_sink(mods, sums, at, Float32(cutlass.select_(is_empty, Float32(0.0), minus_delta * weight)))
     if cutlass.const_expr(plan.deterministic):  # noqa: SIM102 decided while tracing
-        if thread < plan.parts:
-            (turns.iterator + Int64(tile) * plan.parts + thread).store(Int32(0))
+        if thread < plan.shares:
+            (turns.iterator + Int64(tile) * plan.shares + thread).store(Int32(0))
     width = plan.parts * plan.sum_width
     start = Int64((sum_dq.iterator + Int64(tile) * (width * plan.tile_q)).toint()) + thread * 16
     for first in cutlass.range(0, width, QUAD, unroll=4):

@@ -28,7 +28,7 @@ def store(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, 
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 query = key_tile(run, step)
-                target = row_tile(work, own, query) * (plan.parts * plan.ctas) + own.part + work.rank
+                target = row_tile(work, own, query) * plan.shares + own.part + work.rank
                 word = Int64((tiles.turns.iterator + Int64(target)).toint()) if cutlass.const_expr(plan.deterministic) else None
                 if cutlass.const_expr(plan.deterministic):
                     await_turn(word, predecessor(plan, mods, own, nearest, query))
