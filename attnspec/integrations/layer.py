@@ -88,6 +88,10 @@ def spec_of_variant(own: Spec, visible: Visible, layer: Layer) -> tuple[Spec, Bo
     """A variant given for a layer, in the layer's type and with the padding hidden; what the layer asks for it must have."""
     if visible.bias is not None:
         raise ArgumentError("attention_mask: a mask of four axes hides keys on its own; a given variant has its own mask")
+    for what, wanted, width in (("q and k", layer.head_dim, own.head_dim), ("v", layer.head_dim_v, own.head_dim_v)):
+        if wanted != width:
+            found = f"this model's {what} are {wanted} wide, the variant's {width}"
+            raise ArgumentError(f"{own.name}: {found}: write `head_dim {wide(layer)}` in the variant")
     if layer.sinks is not None and own.sink is None:
         raise ArgumentError(f"{own.name}: this model has sinks (s_aux), but the variant has no `sink` statement")
     if layer.softcap is not None and own.score == Name("score", "float"):
@@ -106,6 +110,11 @@ def spec_of_variant(own: Spec, visible: Visible, layer: Layer) -> tuple[Spec, Bo
     declared = Declared(name, "bool", (Name("batch", "int"), Name("len_kv", "int")), False)
     mask = token if own.mask is None else Logic("and", own.mask, token)
     return _read_back(replace(own, tensors=(*own.tensors, declared), mask=mask)), {name: None}
+
+
+def wide(layer: Layer) -> str:
+    """The widths of a layer as `head_dim` takes them."""
+    return str(layer.head_dim) if layer.head_dim == layer.head_dim_v else f"{layer.head_dim}, {layer.head_dim_v}"
 
 
 def _read_back(spec: Spec) -> Spec:

@@ -17,6 +17,10 @@ from attnspec.integrations.visible import Visible, mask_for, whole
 from attnspec.language.spec import Spec
 
 Variant = str | PathLike[str] | Spec
+NOT_WHOLE = (
+    "attnspec reads a model's mask functions in Python, which no graph can hold: compile the model without fullgraph=True, "
+    "and the rest of each layer is compiled around its attention"
+)
 Tensors = Mapping[str, Tensor] | Callable[..., Mapping[str, Tensor]]
 
 
@@ -44,10 +48,19 @@ def register(
         raise ImportError(message) from error
     if dtype not in (None, torch.bfloat16, torch.float16):
         raise ArgumentError(f"dtype: {dtype}, wanted torch.bfloat16 or torch.float16, or None for the model's own")
+    refuse_taken(name, AttentionInterface())
     by_type = isinstance(spec, Mapping)
     specs = {key: _checked(value) for key, value in spec.items()} if by_type else None if spec is None else _checked(spec)
     AttentionInterface.register(name, ModelAttention(name, specs, dtype, tensors, target, on))
     AttentionMaskInterface.register(name, mask_for)
+
+
+def refuse_taken(name: str, known: Mapping[str, Any]) -> None:
+    """ArgumentError for a name that others registered: it would change every model of the process that asks for theirs."""
+    if not isinstance(name, str) or not name or set(name) & set("|/:@"):  # which transformers reads as names of other things
+        raise ArgumentError(f"name: {name!r}, wanted a name to ask for with attn_implementation, such as 'attnspec'")
+    if name == "eager" or not isinstance(known.get(name, None), ModelAttention | None):
+        raise ArgumentError(f"name: {name!r} is an attention of transformers' own or of another package; choose another name")
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,8 @@ class ModelAttention:
         **others: Any,
     ) -> tuple[Tensor, None]:
         """The attention of one layer, (batch, length, heads, head_dim), and no weights: they are never there."""
+        if torch.compiler.is_compiling():
+            torch._dynamo.graph_break(msg=NOT_WHOLE)
         if dropout:
             raise ArgumentError(f"dropout: {dropout}: attnspec has none; set the config's attention_dropout to 0")
         if others.get("position_bias") is not None:

@@ -29,6 +29,11 @@ class Visible:
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)  # what layers of this call share
 
     @property
+    def ndim(self) -> int:
+        """As of a mask of all pairs: models that are handed one made before, as with a static cache, leave it as it is."""
+        return 4
+
+    @property
     def key(self) -> Hashable:
         """Equal for calls with one rule; None where the rule rests on tensors."""
         if self.bias is not None:
@@ -62,13 +67,16 @@ def mask_for(
     q_offset: Any = 0,
     kv_offset: Any = 0,
     mask_function: Rule = causal,
-    attention_mask: Tensor | None = None,
+    attention_mask: "Tensor | Visible | None" = None,
     **others: Any,
 ) -> Visible:
     """The mask function that a model calls once a forward pass: nothing is computed but whether there is padding.
 
-    attention_mask: (batch, tokens so far), true or 1 = a token. others: what other implementations want.
+    attention_mask: (batch, tokens so far), true or 1 = a token; or what this gave for the same pass before, which is kept.
+    others: what other implementations want.
     """
+    if isinstance(attention_mask, Visible):
+        return attention_mask
     q_offset, kv_offset = int(q_offset), int(kv_offset)
     length = max(q_offset + q_length, kv_offset + kv_length)
     padding = None

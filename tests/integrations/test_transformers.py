@@ -1,7 +1,10 @@
 """Models of transformers whose attention attnspec computes, against the same weights with eager attention."""
 
+import warnings
+
 import pytest
 import torch
+import transformers
 
 import attnspec
 from attnspec.integrations.transformers import register
@@ -63,6 +66,16 @@ def test_tokens_generated_with_a_cache_are_those_of_eager_attention(kind: str, i
     assert torch.equal(eager.sequences, ours.sequences)
     for found, wanted in zip(ours.logits, eager.logits, strict=True):
         check_near(found, wanted)
+
+
+@pytest.mark.parametrize("is_padded", [False, True], ids=["whole", "left-padded"])
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_tokens_generated_with_a_static_cache_are_those_of_eager_attention(kind: str, is_padded: bool) -> None:
+    ids = tokens(length=9)
+    mask = padded(ids, 4, "left") if is_padded else torch.ones_like(ids)
+    options = {"max_new_tokens": 5, "do_sample": False, "attention_mask": mask, "cache_implementation": "static"}
+    eager, ours = (model_of(kind, name).generate(ids, **options) for name in ("eager", "attnspec"))
+    assert torch.equal(eager, ours)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -155,6 +168,11 @@ def test_sinks_reach_a_variant_that_has_them() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
+        (
+            "llama",
+            {"spec": "attention a\nhead_dim 64\nmask = causal\n", "dtype": torch.float16},
+            "q and k are 16 wide, the variant's 64: write `head_dim 16`",
+        ),
         ("llama", {}, "query: dtype torch.float32, wanted bfloat16 or float16: load the model with dtype=torch.bfloat16"),
         ("gpt_oss", {"spec": "attention a\nhead_dim 16\nmask = causal\n", "dtype": torch.float16}, "this model has sinks"),
         ("gemma2", {"spec": f"attention a\nhead_dim 16\nscale {24**-0.5!r}\n", "dtype": torch.float16}, "caps its scores at 5.0"),
@@ -175,6 +193,35 @@ def test_what_a_model_asks_for_and_a_variant_lacks_is_an_error(kind: str, option
     register("refused", **options)
     with pytest.raises(attnspec.ArgumentError, match=message):
         model_of(kind, "refused")(tokens())
+
+
+@pytest.mark.parametrize("name", ["eager", "sdpa", "flex_attention", "theirs"])
+def test_a_name_that_others_registered_is_refused(name: str) -> None:
+    known = transformers.AttentionInterface._global_mapping
+    known["theirs"] = before = known["sdpa"]
+    try:
+        with pytest.raises(attnspec.ArgumentError, match=f"name: '{name}' is an attention of transformers' own or of another"):
+            register(name)
+        assert known["sdpa"] is before
+    finally:
+        del known["theirs"]
+
+
+def test_a_name_that_nobody_can_ask_for_is_refused() -> None:
+    with pytest.raises(attnspec.ArgumentError, match=r"name: 'paged\|x', wanted a name"):
+        register("paged|x")
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_the_model_and_one_graph_of_it_is_refused_with_the_reason() -> None:
+    model, ids = model_of("llama", "attnspec"), tokens(length=6)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_near(torch.compile(model, backend="eager")(ids).logits, model(ids).logits)
+        torch.compiler.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=r"compile the model without fullgraph=True"):
+            torch.compile(model, backend="eager", fullgraph=True)(ids)
+    torch.compiler.reset()
 
 
 def test_dropout_is_refused() -> None:
