@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from attnspec.backends.layout import Layout
 from attnspec.runtime.arguments import DTYPES, check_plain
-from attnspec.runtime.integers import ANY, check_integers, value_at, written
+from attnspec.runtime.integers import check_integers, value_at, written
 from attnspec.runtime.range_ends import ends_at
 from attnspec.runtime.tracing import is_transformed
 from torch import Tensor as TorchTensor
 
 from attnspec.errors import ArgumentError
+from attnspec.language.intervals import ANY
 from attnspec.language.spec import Spec, Tensor
 
 INTS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)

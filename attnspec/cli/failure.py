@@ -12,7 +12,7 @@ import click
 from attnspec.cli.dump import write_dump
 from attnspec.cli.invocation import Invocation
 from attnspec.cli.json_text import json_text
-from attnspec.errors import ArgumentError, CacheError, TargetError
+from attnspec.errors import ArgumentError, CacheError, IntegerOverflowError, TargetError
 from attnspec.language.diagnostics import Diagnostic, InternalError, SpecError, printable
 from attnspec.language.source import NOWHERE, Source, Span
 
@@ -47,6 +47,8 @@ def failure_of(error: BaseException, invocation: Invocation) -> Failure:
             return usage_failure(error)
         case click.ClickException():
             return plain("usage", error.format_message(), BAD_INPUT)
+        case IntegerOverflowError():
+            return Failure(BAD_INPUT, str(error), (row_of(error.diagnostic),))
         case ArgumentError():
             return plain("argument", str(error), BAD_INPUT)
         case TargetError() | CacheError():

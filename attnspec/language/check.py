@@ -12,6 +12,7 @@ from attnspec.language.expr import Expr, Number, tensors_read
 from attnspec.language.faults import Faults
 from attnspec.language.headers import Header, read_header
 from attnspec.language.hidden import hidden_by
+from attnspec.language.intervals import overflow_at_any_size
 from attnspec.language.names import no_constants
 from attnspec.language.overrides import Overrides
 from attnspec.language.ranges import Ranges
@@ -86,6 +87,10 @@ def _check_whole(ctx: Context, found: _Found) -> None:
         if tensor.is_learned and tensor.name not in used:
             message = f"`{tensor.name}` is learned, but neither score nor sink uses it: it would get no gradient"
             ctx.faults.add("learned-not-used", message, tensor.span, help="use it, or remove the line")
+    exprs = [expr for expr in (ctx.score, found.mask, found.sink, found.scale) if expr is not None]
+    overflow = overflow_at_any_size(exprs, ctx.tensors)
+    if overflow is not None:
+        ctx.faults.found.append(overflow)
     if found.mask is None:
         return
     part = hidden_by(found.mask, ctx.ranges)

@@ -8,6 +8,13 @@ from tests.cli.command import GOOD, Attnc
 SMALL = ("--shape", "b=1,h=2,hkv=1,q=5,kv=7")
 
 
+def test_an_integer_that_overflows_at_the_sizes_of_a_run_is_named_once_and_placed(attnc: Attnc) -> None:
+    done = attnc("run", attnc.write("attention big\nhead_dim 8\nmask = q * 99999999 < kv\n"), "--shape", "b=1,h=1,q=64", "--json")
+    assert (done.code, done.err.count("error[")) == (2, 1)
+    (fault,) = done.json["errors"]
+    assert (fault["name"], fault["line"], fault["column"]) == ("integer-overflow", 3, 8)
+
+
 def test_a_right_variant_passes_with_every_result_and_its_tolerance(attnc: Attnc) -> None:
     done = attnc("run", attnc.write(GOOD + "learned w: f32[heads]\nsink = w[h]\n"), *SMALL)
     assert done.code == 0

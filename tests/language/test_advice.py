@@ -56,3 +56,19 @@ def test_a_name_made_of_itself_is_not_told_to_be_given_later() -> None:
 def test_a_name_that_is_given_twice_is_known_from_the_first_on() -> None:
     assert read_spec(f"{HEADER}const n = 3\nmask = kv < n\n")
     assert first_fault(f"{HEADER}const n = 3\nmask = kv < n\nconst n = 4\n").name == "name-taken"
+
+
+@pytest.mark.parametrize(
+    "made", ["8 + floor(score)", "floor(score) * 2", "-floor(score)", "q - floor(score)", "abs(floor(score))"]
+)
+def test_an_integer_that_overflows_in_every_call_is_a_fault_of_the_file(made: str) -> None:
+    for statements in (f"score = score + float({made})", f"let n = {made}\nscore = score + float(clamp(n, 0, 9))"):
+        found = first_fault(f"{HEADER}{statements}\n")
+        text = found.span.source.text[found.span.start : found.span.end]
+        assert (found.name, text) == ("integer-overflow", made)
+        assert found.help.startswith("clamp what `floor` gives first")
+
+
+@pytest.mark.parametrize("made", ["8 + clamp(floor(score), 0, 9)", "q * q * kv", "2147483647 - len_kv + q", "(q << 30) // 7"])
+def test_an_integer_that_fits_in_some_calls_is_left_to_the_call(made: str) -> None:
+    assert read_spec(f"{HEADER}score = score + float({made})\n")

@@ -31,7 +31,7 @@ def test_every_error_of_the_code_has_an_example() -> None:
 def test_every_error_of_the_command_and_of_a_call_is_on_the_page() -> None:
     root = Path(language.__file__).parents[1]
     told = re.findall(r"plain\(\s*\"([a-z-]+)\"", (root / "cli" / "failure.py").read_text("utf-8"))
-    assert {*told, "argument", "target", "cache", "integer-overflow", "not-on-this-target"} == set(BEYOND)
+    assert {*told, "argument", "target", "cache", "not-on-this-target"} == set(BEYOND)
 
 
 def test_the_names_of_what_cannot_be_traced_are_those_of_the_code() -> None:

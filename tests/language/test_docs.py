@@ -39,7 +39,7 @@ def named(page: str) -> set[str]:
     return set(re.findall(r"[a-z_0-9]+", marked))
 
 
-@pytest.mark.parametrize("names", [STATEMENTS, GIVEN, tuple(BUILTINS), tuple(standard_library())])
+@pytest.mark.parametrize("names", [STATEMENTS, GIVEN, tuple(BUILTINS), tuple(standard_library()), ("true", "false", "none")])
 def test_the_reference_names_all_there_is(names: tuple[str, ...]) -> None:
     assert set(names) <= named("language.md")
 

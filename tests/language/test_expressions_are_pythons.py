@@ -25,6 +25,7 @@ PYTHON = {
 # What a random expression may rightly be refused for.
 REFUSED = {
     "division-by-zero", "divisor-may-be-zero", "shift-out-of-range", "argument-out-of-range", "float-out-of-range",
+    "integer-overflow",
 }  # fmt: skip
 
 

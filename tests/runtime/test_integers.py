@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from attnspec.runtime.integers import HIGHEST, LOWEST, interval_of, value_at, written
+from attnspec.runtime.integers import interval_of, value_at, written
 from attnspec.runtime.oracle_expression import evaluate
 
 import attnspec
 from attnspec.language.expr import nodes
+from attnspec.language.limits import MAX_INT, MIN_INT
 from tests.random_variants import Draw
 
 SIZES = {"batch": 2, "heads": 4, "kv_heads": 2, "len_q": 37, "len_kv": 61}
@@ -14,7 +15,7 @@ RANGES = {name: (size, size) for name, size in SIZES.items()} | {"q": (0, 36), "
 OPERATIONS = (
     "(q - 20) // -max(kv - 9, 3)", "(q - 20) % 7", "(20 - q) % -7", "(q - 9) & (kv - 5)", "q | kv", "(q - 9) ^ kv",
     "(q - 20) >> (kv & 7)", "q << (kv & 3)", "abs(q - 9)", "min(q, 5) * max(kv - 30, q)", "q if kv > 3 else kv - 9",
-    "(q - 20) * (kv - 30)", "-q",
+    "(q - 20) * (kv - 30)", "-q", "(q - 9) | (kv - 5)", "-(q | -3)",
 )  # fmt: skip
 
 
@@ -28,8 +29,8 @@ def check(text):
             values = np.asarray(evaluate(at, given, {}).value)
             assert low <= values.min(), at
             assert values.max() <= high, at
-            assert low >= LOWEST
-            assert high <= HIGHEST
+            assert low >= MIN_INT
+            assert high <= MAX_INT
 
 
 @pytest.mark.parametrize("text", OPERATIONS)
