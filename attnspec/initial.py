@@ -5,14 +5,28 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnspec.language.expr import Call, Expr, names, nodes, tensors_read
+from attnspec.language.expr import Call, Expr, Number, names, nodes, tensors_read
 from attnspec.lowering.analysis.analysed import Analysed
 
 TABLE_WIDTH = 0.02  # standard deviation of biases
 
 
 def initial_values(analysed: Analysed, name: str) -> Callable[[Tensor], object]:
-    """A function that fills the tensor in place, by the first that fits:
+    """A function that fills the tensor in place, held to its declared range where that has numbers as its ends."""
+    fill, declared = free_values(analysed, name), analysed.spec.tensor(name)
+    if not isinstance(declared.low, Number) or not isinstance(declared.high, Number):
+        return fill
+    low, high = declared.low.value, declared.high.value
+
+    def fill_inside(tensor: Tensor) -> Tensor:
+        fill(tensor)
+        return tensor.clamp_(low, high)
+
+    return fill_inside
+
+
+def free_values(analysed: Analysed, name: str) -> Callable[[Tensor], object]:
+    """As if every number were allowed, by the first that fits:
 
     * read by the sink: zeros, a logit beside scores around zero;
     * what multiplies the score: ones, or zeros where it is in an exponential, so that the score starts unchanged;

@@ -12,10 +12,12 @@ from attnspec.runtime.binary import Binary
 from attnspec.runtime.cache import Cache, Entry, open_cache
 from attnspec.runtime.cache_key import versions
 from attnspec.runtime.disassemble import require_disassembler
+from attnspec.runtime.source_meaning import meaning_of
 
 from attnspec.errors import CacheError
 
 PREFIX = "binary-"
+NAMES = ("name", "spec", "constants")  # facts that the text has by their values
 # Line tables hold the path of the source, and a cubin counts its bytes: it can be exchanged for another one that is no longer.
 WORKSHOP = ".work-" + "-" * 150
 
@@ -43,10 +45,15 @@ def assemble_or_find(emitted: Emitted, folder: Path, sass: bool = False) -> Bina
     return binary_of(entry, emitted.manifest["name"], folder)
 
 
-def key_of(emitted: Emitted, sass: bool) -> str:
-    """What decides about the bytes: the text, its arguments, and the versions of the library and the kernel compiler."""
-    texts = [module.text for module in emitted.modules]
-    parts = [texts, emitted.manifest, sass, versions((COMPILER,))]
+def key_of(emitted: Emitted, sass: bool, with_lines: bool = True) -> str:
+    """What decides about the bytes: what the text means, its arguments, and the versions of the library and the kernel compiler.
+
+    with_lines: where each statement stands, too.
+    """
+    texts = [meaning_of(module, with_lines) for module in emitted.modules]
+    facts = {name: fact for name, fact in emitted.manifest.items() if name not in NAMES}
+    facts["arguments"] = [{key: row[key] for key in row if key != "name"} for row in emitted.manifest["arguments"]]
+    parts = [texts, facts, sass, versions((COMPILER,))]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -23,7 +23,7 @@ def function_of(emitted: Emitted) -> Callable[..., Any]:
     require_packages()
     try:
         cache = open_cache()
-        key = PREFIX + key_of(emitted, False)
+        key = PREFIX + key_of(emitted, False, with_lines=False)
         entry = cache.find(key) or cache.store(key, {OBJECT: made(emitted)}, {"name": emitted.manifest["name"]})
     except (CacheError, OSError):  # none that can be used; or a full or read-only disk
         with tempfile.TemporaryDirectory(prefix="attnspec-") as folder:
