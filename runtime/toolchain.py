@@ -17,13 +17,12 @@ class KnownFault:
 
     def says(self, version: Version) -> str:
         """A sentence for who compiles with it."""
-        span = f"{_text(self.first)} to {_text(self.last)}"
-        return f"this cubin was made by ptxas {_text(version)}; ptxas {span}: {self.what}"
+        return f"made by ptxas {_text(version)}; of {_text(self.first)} to {_text(self.last)} {self.what}: docs/compiling.md"
 
 
 # JAX refuses its causal attention kernel for CUDA 12.8.0 to 12.9.1 (attention_mgpu.py), whose ptxas are 12.8.61 to 12.9.86.
 KNOWN_FAULTS = (
-    KnownFault((12, 8, 0), (12, 9, 86), "JAX reports wrong code for a causal attention kernel; compare on the device"),
+    KnownFault((12, 8, 0), (12, 9, 86), "wrong code was reported for a kernel of others"),
 )
 
 

@@ -96,3 +96,22 @@ def test_the_files_that_the_walk_names_are_there() -> None:
     named = re.findall(r"`((?:attnspec|lowering|backends|runtime|tests)/[\w/.]+)`", text)
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def hopper_ratios(section: str) -> dict[str, list[float]]:
+    """Ours over the best other, by kind of case, of a table of the page of Hopper's figures."""
+    page = (ROOT / "docs/performance_hopper.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\w+).* \| (\d\.\d\d)[^|]*\|$", page.partition(f"## {section}")[2].partition("\n## ")[0], re.M)
+    return {kind: [float(ratio) for name, ratio in rows if (name if name in ("softcap", "window") else "plain") == kind]
+            for kind in ("plain", "softcap", "window")}  # fmt: skip
+
+
+def test_the_speeds_of_the_readme_are_those_that_were_measured() -> None:
+    forward, backward = hopper_ratios("Forward"), hopper_ratios("Backward")
+    text = " ".join(TEXT.split())
+    others = forward["plain"] + forward["window"]
+    assert f"forward runs at {min(others):.2f} to {max(others):.2f} of flash-attn-4's speed" in text
+    assert f"at {min(forward['softcap']):.1f} to {max(forward['softcap']):.1f} times it with a soft cap" in text
+    plain = backward["plain"] + [ratio for ratio in backward["softcap"] if ratio < 1]
+    assert f"the backward at {min(plain):.2f} to {max(plain):.2f} of it" in text
+    assert f"with a window of 1,024 at {min(backward['window']):.1f} to {max(backward['window']):.1f}" in text
