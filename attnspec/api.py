@@ -9,6 +9,7 @@ from attnspec import stages, variants
 from attnspec.errors import ArgumentError, TargetError
 from attnspec.language.show import show
 from attnspec.language.spec import Spec
+from attnspec.language.suggest import nearest
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,9 @@ def build(
         refuse_name(spec)
         spec = stages.read(spec, constants)
     else:
-        raise ArgumentError(f"spec: a path, the text of a variant or a Spec is wanted, got {type(spec).__name__}")
+        holds_one = isinstance(getattr(spec, "spec", None), Spec)
+        hint = ": give what it has in `.spec`" if holds_one else ""
+        raise ArgumentError(f"spec: a path, the text of a variant or a Spec is wanted, got {type(spec).__name__}{hint}")
     if target is not None and target not in TARGETS:
         raise ArgumentError(f"target: {target!r}, wanted one of {', '.join(TARGETS)}")
     if on not in (None, "emulator"):
@@ -68,10 +71,13 @@ def build(
 
 
 def refuse_name(spec: str | os.PathLike[str]) -> None:
-    """ArgumentError for the name of a standard variant, which the command line takes for FILE: here it would be a path."""
-    if isinstance(spec, str) and spec.isidentifier() and not os.path.lexists(spec) and spec in variants.names():
-        how = f"the standard variant of that name is attnspec.build(attnspec.variants.path({spec!r}))"
-        raise ArgumentError(f"spec: there is no file {spec!r} here; {how}")
+    """ArgumentError for the name of a standard variant, or nearly one: the command line takes it for FILE, here it is a path."""
+    if not isinstance(spec, str) or not spec.isidentifier() or os.path.lexists(spec):
+        return
+    name = spec if spec in variants.names() else nearest(spec, variants.names())
+    if name is not None:
+        which = "the standard variant of that name" if name == spec else f"if the standard variant {name!r} is meant, it"
+        raise ArgumentError(f"spec: there is no file {spec!r} here; {which} is attnspec.build(attnspec.variants.path({name!r}))")
 
 
 def refuse_pair(ctas: object, target: str | None, splits: int | None) -> None:

@@ -13,7 +13,7 @@ from attnspec.initial import initial_values
 from attnspec.language.expr import names
 from attnspec.language.spec import Spec
 from attnspec.language.spec import Tensor as Declared
-from attnspec.runtime.arguments import DTYPES
+from attnspec.runtime.arguments import DTYPES, check_heads
 from attnspec.runtime.declared import declaration
 from attnspec.runtime.integers import value_at
 
@@ -50,10 +50,11 @@ class Attention(torch.nn.Module):
         options: dict[str, Any] = constants
         self._attention = build(spec, target=target, on=on, **options)
         self._initial = dict(initial or {})
-        if heads is not None and kv_heads is None:
+        if isinstance(heads, int) and kv_heads is None:
             kv_heads = heads // (self._attention.spec.group or 1)
         given = {"heads": heads, "kv_heads": kv_heads, "len_q": len_q, "len_kv": len_kv}
         self._sizes = {name: size for name, size in given.items() if size is not None}
+        self._check_sizes()
         owned = [tensor for tensor in self._attention.spec.learned if self._is_owned(tensor)]
         self._owned = tuple(tensor.name for tensor in owned)
         for name in self._initial:
@@ -62,6 +63,15 @@ class Attention(torch.nn.Module):
         for tensor in owned:
             self._add(tensor, device, dtype)
         self.reset_parameters()
+
+    def _check_sizes(self) -> None:
+        """ArgumentError for sizes that no call could have."""
+        for name, size in self._sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise ArgumentError(f"{name}: {size!r}, wanted a whole number from 1 up, or None")
+        heads, kv_heads = self._sizes.get("heads"), self._sizes.get("kv_heads")
+        if heads is not None and kv_heads is not None:
+            check_heads(self._attention.spec, heads, kv_heads)
 
     def _is_owned(self, tensor: Declared) -> bool:
         """Whether all sizes of its shape are known; heads have to be."""
@@ -88,8 +98,13 @@ class Attention(torch.nn.Module):
             start = self._initial.get(name, initial_values(self._attention.analysed, name))
             if callable(start):
                 start(parameter)
-            else:
+                continue
+            try:
                 parameter.copy_(torch.as_tensor(start).expand_as(parameter))
+            except (TypeError, ValueError, RuntimeError):
+                found = f"shape {tuple(start.shape)}" if isinstance(start, Tensor) else repr(start)
+                wanted = f"a number, a function, or a tensor that broadcasts to {tuple(parameter.shape)}"
+                raise ArgumentError(f"initial: {name!r}: {found}, wanted {wanted}") from None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
         """As of `attnspec.Attention`: `input` tensors, `return_lse` and the like by keyword. A parameter that is given by keyword

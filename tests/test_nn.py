@@ -74,6 +74,64 @@ def test_a_start_of_ones_own_is_taken_and_taken_again():
         Attention(variants.path("t5_bias"), heads=2, initial={"bais": 0.0})
 
 
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (torch.zeros(5), r"initial: 'bias': shape \(5,\), wanted a number, a function, or a tensor that broadcasts to \(2, 32\)"),
+        (torch.zeros(1, 1, 2, 32), r"initial: 'bias': shape \(1, 1, 2, 32\), wanted"),
+        ("zeros", "initial: 'bias': 'zeros', wanted"),
+        (None, "initial: 'bias': None, wanted"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_an_error_that_says_what_does(start, message):
+    with pytest.raises(attnspec.ArgumentError, match=message):
+        Attention(variants.path("t5_bias"), heads=2, initial={"bias": start})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"heads": 0}, "heads: 0, wanted a whole number from 1 up"),
+        ({"heads": -4}, "heads: -4, wanted"),
+        ({"heads": 4.0}, "heads: 4.0, wanted"),
+        ({"heads": True}, "heads: True, wanted"),
+        ({"heads": 4, "kv_heads": 0}, "kv_heads: 0, wanted"),
+        ({"heads": 4, "len_q": 0}, "len_q: 0, wanted"),
+        ({"heads": 4, "len_kv": "8"}, "len_kv: '8', wanted"),
+        ({"heads": 4, "kv_heads": 3}, "q: 4 heads cannot be shared out over 3 key/value heads in equal groups"),
+    ],
+)
+def test_sizes_that_no_call_could_have_are_refused(sizes, message):
+    with pytest.raises(attnspec.ArgumentError, match=message):
+        Attention(variants.path("t5_bias"), **sizes)
+
+
+def test_a_group_that_does_not_divide_the_heads_is_refused():
+    with pytest.raises(attnspec.ArgumentError, match="declares `group 8`"):
+        Attention("attention grouped\nhead_dim 8\ngroup 8\n", heads=12)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused_with_what_to_give(layout):
+    q = torch.nested.nested_tensor([torch.zeros(3, 2, 8), torch.zeros(5, 2, 8)], dtype=torch.bfloat16, layout=layout)
+    with pytest.raises(attnspec.ArgumentError, match="q: a dense tensor is wanted, got a nested one: .*varlen"):
+        attnspec.build("attention dense\nhead_dim 8\n")(q, q, q)
+
+
+@pytest.mark.parametrize("made", [lambda: Attention(variants.path("causal")), lambda: attnspec.from_flex(head_dim=64)])
+def test_what_has_a_spec_is_told_to_give_it(made):
+    with pytest.raises(attnspec.ArgumentError, match=r"a Spec is wanted, got \w+: give what it has in `\.spec`"):
+        attnspec.build(made())
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("causal", "causal"), ("casual", "causal"), ("alibbi", "alibi"), ("T5_bias", "t5_bias")]
+)
+def test_a_name_that_is_nearly_a_standard_variant_s_is_told_how_to_build_it(given, meant):
+    with pytest.raises(attnspec.ArgumentError, match=rf"there is no file '{given}' here; .*variants\.path\('{meant}'\)"):
+        attnspec.build(given)
+
+
 def test_a_module_gives_what_the_variant_gives_and_its_parameters_gradients():
     module = Attention(variants.path("gpt_oss"), heads=8, initial={"sinks": 0.5})
     attention = attnspec.build(variants.path("gpt_oss"))

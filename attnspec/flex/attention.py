@@ -1,5 +1,6 @@
 """`flex_attention` with FlexAttention's arguments and layout, computed by the variant that its functions mean."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -12,7 +13,7 @@ from attnspec.flex.from_flex import MaskMod, ScoreMod, from_flex
 from attnspec.language.spec import Spec
 
 if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
+    from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 
 LAYOUT = "(batch, heads, length, head_dim), as FlexAttention has it"
 
@@ -26,8 +27,10 @@ def flex_attention(
     block_mask: "BlockMask | MaskMod | None" = ...,
     scale: float | None = ...,
     enable_gqa: bool = ...,
-    *,
     return_lse: Literal[False] = ...,
+    kernel_options: Mapping[str, Any] | None = ...,
+    *,
+    return_aux: None = ...,
     target: str | None = ...,
     on: str | None = ...,
 ) -> Tensor: ...
@@ -44,9 +47,29 @@ def flex_attention(
     enable_gqa: bool = ...,
     *,
     return_lse: Literal[True],
+    kernel_options: Mapping[str, Any] | None = ...,
+    return_aux: None = ...,
     target: str | None = ...,
     on: str | None = ...,
 ) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: ScoreMod | None = ...,
+    block_mask: "BlockMask | MaskMod | None" = ...,
+    scale: float | None = ...,
+    enable_gqa: bool = ...,
+    return_lse: bool = ...,
+    kernel_options: Mapping[str, Any] | None = ...,
+    *,
+    return_aux: "AuxRequest",
+    target: str | None = ...,
+    on: str | None = ...,
+) -> tuple[Tensor, "AuxOutput"]: ...
 
 
 def flex_attention(
@@ -57,16 +80,21 @@ def flex_attention(
     block_mask: "BlockMask | MaskMod | None" = None,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     return_lse: bool = False,
+    kernel_options: Mapping[str, Any] | None = None,
+    *,
+    return_aux: "AuxRequest | None" = None,
     target: str | None = None,
     on: str | None = None,
 ) -> Any:
     """What torch's `flex_attention` computes, by an attnspec kernel; tensors are (batch, heads, length, head_dim).
 
     block_mask: a BlockMask, of which only the mask_mod is taken (tiles to skip are derived from it), or a mask_mod itself.
+    kernel_options: not looked at: they tune torch's kernels. return_aux: lse alone; maxima of scores are not computed.
     The functions are traced at every call; `from_flex` and `build` do it once. target, on: as for `attnspec.build`.
     """
+    if return_aux is not None and return_aux.max_scores:
+        raise ArgumentError("return_aux: max_scores: no kernel stores the maxima of its rows; ask for lse alone")
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor) or tensor.dim() != 4:
             found = f"shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
@@ -90,7 +118,12 @@ def flex_attention(
     )
     q, k, v = (_stretched(tensor, query.shape[0]).transpose(1, 2) for tensor in (query, key, value))
     out, lse = _built(variant.spec, target, on)(q, k, v, return_lse=True, **variant.tensors)
-    return (out.transpose(1, 2), lse) if return_lse else out.transpose(1, 2)
+    out = out.transpose(1, 2)
+    if return_aux is not None:
+        from torch.nn.attention.flex_attention import AuxOutput
+
+        return out, AuxOutput(lse=lse if return_aux.lse else None)
+    return (out, lse) if return_lse else out
 
 
 def mask_mod_of(block_mask: "BlockMask | MaskMod | None") -> MaskMod | None:

@@ -45,7 +45,11 @@ def attend(
     if is_traced((q, k, v, *given.values())):
         return attend_as_operator(attention, q, k, v, given, place, deterministic)
     placing = WHOLE if place == NO_PLACE else Placing(*place)
-    call = attention.checks.call(q, k, v, given, placing, deterministic)
+    try:
+        call = attention.checks.call(q, k, v, given, placing, deterministic)
+    except RuntimeError:  # what torch raises where the size of a nested tensor is asked for
+        refuse_nested({"q": q, "k": k, "v": v, **given})
+        raise
     return attention.kernel_for(q.device)(call)
 
 
@@ -54,6 +58,8 @@ def attend_as_operator(
 ) -> Pair:
     """The same through the dispatcher. What a schema cannot say is checked here, the rest where the operator is run."""
     refuse_forward_mode()
+    if not torch.compiler.is_compiling():
+        refuse_nested({"q": q, "k": k, "v": v, **given})
     for name, array in (("q", q), ("k", k), ("v", v)):
         if not isinstance(array, Tensor):
             raise ArgumentError(f"{name}: a torch.Tensor is wanted, got {type(array).__name__}")
@@ -65,6 +71,14 @@ def attend_as_operator(
     else:
         found = torch.ops.attnspec.forward(q, k, v, tensors, *rest)
     return found[0], found[1]
+
+
+def refuse_nested(arrays: Mapping[str, Any]) -> None:
+    """ArgumentError for a nested tensor: sequences of many lengths are packed one behind the other."""
+    for name, array in arrays.items():
+        if isinstance(array, Tensor) and array.is_nested:
+            how = "give `.values()` of a jagged one to a `varlen` variant, and `.offsets()` as cu_seqlens_q and cu_seqlens_kv"
+            raise ArgumentError(f"{name}: a dense tensor is wanted, got a nested one: {how}")
 
 
 def take_starts(name: str, given: Any, device: torch.device) -> Tensor | None:

@@ -1,5 +1,7 @@
 """`attnspec.flex_attention` in the place of torch's."""
 
+import inspect
+
 import pytest
 import torch
 import torch.nn.attention.flex_attention as flex
@@ -7,6 +9,11 @@ import torch.nn.attention.flex_attention as flex
 import attnspec
 from tests.flex.compare import BATCH, HEADS, blocks_of, by_torch, check_equal, draw
 from tests.flex.masks import causal
+
+
+def jagged(tensor: torch.Tensor) -> torch.Tensor:
+    """The entries of a batch as sequences of their own."""
+    return torch.nested.nested_tensor(list(tensor.transpose(1, 2)), layout=torch.jagged).transpose(1, 2)
 
 
 def rising(score, b, h, q_idx, kv_idx):
@@ -44,6 +51,27 @@ def test_a_block_mask_that_says_more_than_its_function_is_refused() -> None:
         attnspec.flex_attention(drawn.q, drawn.k, drawn.v, block_mask=blocks)
 
 
+def test_it_takes_what_torch_s_takes_in_the_same_order() -> None:
+    theirs, ours = (inspect.signature(function).parameters for function in (flex.flex_attention, attnspec.flex_attention))
+    assert theirs.keys() <= ours.keys()
+    for name, parameter in theirs.items():
+        assert (ours[name].kind, ours[name].default) == (parameter.kind, parameter.default)
+    by_place = [name for name, parameter in ours.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+    assert by_place == [name for name, parameter in theirs.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+
+def test_options_for_torch_s_kernels_change_nothing_and_lse_comes_in_either_way() -> None:
+    drawn = draw()
+    plain, lse = attnspec.flex_attention(drawn.q, drawn.k, drawn.v, rising, None, None, False, True)
+    out, more = attnspec.flex_attention(
+        drawn.q, drawn.k, drawn.v, rising, kernel_options={"BLOCK_M": 64}, return_aux=flex.AuxRequest(lse=True)
+    )
+    assert torch.equal(out, plain)
+    assert isinstance(more, flex.AuxOutput) and more.lse is not None and torch.equal(more.lse, lse) and more.max_scores is None
+    with pytest.raises(attnspec.ArgumentError, match="return_aux: max_scores"):
+        attnspec.flex_attention(drawn.q, drawn.k, drawn.v, return_aux=flex.AuxRequest(max_scores=True))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -51,6 +79,7 @@ def test_a_block_mask_that_says_more_than_its_function_is_refused() -> None:
         (lambda q, k, v: (q, k[:, :2], v[:, :2]), f"query: {HEADS} heads over 2 of key and value; pass enable_gqa=True"),
         (lambda q, k, v: (q[0], k, v), r"query: shape \(4, 24, 16\), wanted \(batch, heads, length, head_dim\)"),
         (lambda q, k, v: (q, k, None), "value: NoneType, wanted"),
+        (lambda q, k, v: (jagged(q), jagged(k), jagged(v)), "q: a dense tensor is wanted, got a nested one"),
     ],
 )
 def test_wrong_arguments_are_errors_that_name_them(change, message: str) -> None:
