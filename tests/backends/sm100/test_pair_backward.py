@@ -26,6 +26,7 @@ CAUSAL = "attention causal\nhead_dim 128\nmask = kv <= qpos\n"
 PACKED = "attention causal\nhead_dim 64\nmask = kv <= qpos\nvarlen\n"
 SLOPES = "attention slopes\nhead_dim 64\nlearned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\nmask = causal\n"
 MANY_HEADS = 8  # of a group
+SPILLED = {"prefix_lm": 64}  # bytes, of the load role: its walk has two ranges; with more registers for it softcap spills
 SEEDS = 20
 CTAS = 4  # of the pretended GPU: two pairs, so that one has several work tiles
 
@@ -147,7 +148,7 @@ def test_every_variant_is_right_and_the_same_for_every_timing(variant: str) -> N
     if backward_reason(attention.analysed, stages.limits_of("sm100")) is not None:
         assert stages.draw(attention.analysed, "backward", ctas=2).ctas == 1
         return
-    assert backward_of(attention).binary.frame_bytes == 0
+    assert backward_of(attention).binary.frame_bytes == SPILLED.get(variant, 0)
     many_heads = (attention.spec.group or 1) > MANY_HEADS
     inputs = drawn(attention, Shape(1, 1, 1, 20, 300) if many_heads else Shape(1, 2, 1, 200, 300))
     assert_right(attention, inputs)
