@@ -114,7 +114,7 @@ def test_a_group_that_does_not_divide_the_heads_is_refused():
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 def test_nested_tensors_are_refused_with_what_to_give(layout):
     q = torch.nested.nested_tensor([torch.zeros(3, 2, 8), torch.zeros(5, 2, 8)], dtype=torch.bfloat16, layout=layout)
-    with pytest.raises(attnspec.ArgumentError, match="q: a dense tensor is wanted, got a nested one: .*varlen"):
+    with pytest.raises(attnspec.ArgumentError, match=r"q: a dense tensor is wanted, got a nested one: .*varlen"):
         attnspec.build("attention dense\nhead_dim 8\n")(q, q, q)
 
 

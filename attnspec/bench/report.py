@@ -97,4 +97,4 @@ def draw(races: Sequence[Race], title: str, path: Path) -> None:
         if panel == 0:
             axes.set_title(title, fontsize=10)
             axes.legend(fontsize=8, ncols=max(1, len(names)), frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, format=path.suffix[1:].lower() or "png")

@@ -47,6 +47,10 @@ def command(
     specs = [read_spec(file, constants) for file in files]
     specs = [spec if dtype is None else replace(spec, dtype=dtype) for spec in specs]
     shapes = [shape_of(spec, sizes) for spec in specs]
+    if png is not None:
+        from attnspec.report.png import format_of
+
+        format_of(png)
     device = require_gpu()
     progress, races = Progress(), []
     for spec, shape in zip(specs, shapes, strict=True):

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from attnspec.cli.json_text import json_text
-from attnspec.cli.options import GPU_TARGETS, constants_option, ctas_option, file_argument, json_option, query_tiles_option
+from attnspec.cli.options import (
+    GPU_TARGETS,
+    NamedPath,
+    constants_option,
+    ctas_option,
+    file_argument,
+    json_option,
+    query_tiles_option,
+)
 from attnspec.cli.shape import CallShape, Sizes, call_shape
 from attnspec.language.limits import MAX_LENGTH
 
@@ -26,8 +34,8 @@ LENGTH = 8192
 @ctas_option
 @query_tiles_option
 @constants_option
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with pictures there, and print nothing else.")
-@click.option("--png", type=click.Path(path_type=Path), help="Write a picture there: the mask, the warps over a few steps.")
+@click.option("--html", type=NamedPath(), help="Write a page with pictures there, and print nothing else.")
+@click.option("--png", type=NamedPath(), help="Write a picture there: the mask, the warps over a few steps.")
 @json_option
 def command(
     file: str,

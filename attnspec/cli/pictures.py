@@ -1,6 +1,5 @@
 """What `attnc explain` does when it is asked for pictures."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,6 @@ import click
 from attnspec.cli.invocation import current
 from attnspec.cli.json_text import json_text
 from attnspec.cli.shape import CallShape
-from attnspec.errors import TargetError
 from attnspec.language.text import decode
 
 if TYPE_CHECKING:
@@ -24,8 +22,10 @@ def write_pictures(
     from attnspec.report.page import page
     from attnspec.report.write import write_whole
 
-    if png is not None and find_spec("matplotlib") is None:
-        raise TargetError("--png draws with matplotlib, which is not installed: pip install 'attnspec[pictures]'")
+    if png is not None:
+        from attnspec.report.png import format_of
+
+        format_of(png)
     facts = gather(text_given(), analysed, shape, target, compiles=html is not None)
     if html is not None:
         write_whole(html, "--html", lambda path: none(path.write_text(page(facts), encoding="utf-8")))

@@ -105,14 +105,17 @@ class Typesetter:
         return row(self.set(left, levels[0]), sign(SIGNS.get(operator, operator)), self.set(right, levels[1]))
 
     def cases(self, expr: Select) -> Element:
-        """A brace with a line for each case; an `else` that is a choice again goes on with its lines."""
+        """A line for each case; an `else` that is a choice again goes on with its lines.
+
+        What holds them together is a border, as tall as they are: browsers stretch a brace by a font for mathematics alone.
+        """
         lines: list[Element] = []
         rest: Expr = expr
         while isinstance(rest, Select):
-            lines.append(case(self.set(rest.if_true), row(element("mtext", "if "), self.set(rest.condition))))
+            lines.append(case(self.set(rest.if_true), row(element("mtext", "if\N{NO-BREAK SPACE}"), self.set(rest.condition))))
             rest = rest.if_false
         lines.append(case(self.set(rest), element("mtext", "else")))
-        return row(sign("{"), element("mtable", *lines, columnalign="left"))
+        return element("mtable", *lines, columnalign="left", class_="cases")
 
     def call(self, expr: Call) -> tuple[Element, int]:
         first = expr.arguments[0]

@@ -48,15 +48,23 @@ def kernel_or_reason(
         limits = stages.limits_of(target)
     except (Unsupported, TargetError) as error:
         return f"{title}: none: {error}"
-    return KernelFacts(title, schedule, emitted, limits, census_or_reason(emitted) if compiles else "Not compiled.")
+    census, machine = compiled_or_reason(emitted) if compiles else ("Not compiled.", "")
+    return KernelFacts(title, schedule, emitted, limits, census, machine)
 
 
-def census_or_reason(emitted: "Emitted") -> Mapping[str, int] | str:
-    """PTX instructions by sort."""
+def compiled_or_reason(emitted: "Emitted") -> tuple[Mapping[str, int] | str, str]:
+    """PTX instructions by sort, and what ptxas made of them."""
     from attnspec.cli.facts import census_summary
 
     try:
         with tempfile.TemporaryDirectory(prefix="attnspec-") as folder:
-            return census_summary(stages.assemble(emitted, Path(folder)))
+            binary = stages.assemble(emitted, Path(folder))
     except TargetError as error:
-        return f"Not compiled: {error}"
+        return f"Not compiled: {error}", ""
+    return census_summary(binary), machine_of(binary.registers, binary.frame_bytes)
+
+
+def machine_of(registers: int, frame_bytes: int) -> str:
+    """What a thread holds. Spills are ptxas's: the PTX, whose registers have no end, does not show them."""
+    spills = f"spills: {frame_bytes:,} bytes of local memory a thread, for what ptxas found no register"
+    return f"{registers} registers a thread at launch, {spills if frame_bytes else 'no spills'}."

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """One kernel of the page. census: PTX instructions by sort, or the reason why there is none."""
+    """One kernel of the page. census: PTX instructions by sort, or why there is none. machine: what ptxas made of it."""
 
     title: str
     schedule: Schedule
     emitted: "Emitted"
     limits: "Limits"
     census: Mapping[str, int] | str
+    machine: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ def kernel_section(facts: Facts, kernel: KernelFacts | str, id: str) -> Element:
         ("Shared memory", lambda: wide(memory_svg(schedule, "shared", limits.shared_bytes))),
         ("Tensor memory", lambda: wide(memory_svg(schedule, "tensor", limits.tensor_columns))),
         ("PTX", lambda: census_table(kernel.census)),
+        ("Machine code", lambda: element("p", kernel.machine) if kernel.machine else None),
     ]
     shown = [(name, part()) for name, part in parts]
     views = [source_view(facts.text, module) for module in kernel.emitted.modules]

@@ -1,9 +1,11 @@
 """The mask and the timeline as one PNG, for papers and READMEs; needs matplotlib, the extra `pictures`."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnspec.cli.summary import spec_title
+from attnspec.errors import ArgumentError, TargetError
 from attnspec.report.mask_picture import EMPTY, FULL, PARTIAL, Picture
 from attnspec.report.page import Facts, KernelFacts
 from attnspec.report.timeline import Timeline, timeline_of
@@ -15,6 +17,23 @@ COLOURS = {FULL: "#2f6db5", PARTIAL: "#e0912f", EMPTY: "#eef1f5"}
 BARS = ("#9fc1e6", "#cfe0f3")
 CRITICAL = "#b3261e"
 LETTERS = 0.011  # of a bar's share of the picture, that a letter of its name takes
+
+
+def format_of(path: Path) -> str:
+    """How a file of that name is written, png where its name does not say; an error for a format that there is not, and
+    without matplotlib.
+    """
+    if find_spec("matplotlib") is None:
+        raise TargetError("--png draws with matplotlib, which is not installed: pip install 'attnspec[pictures]'")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    known = sorted(FigureCanvasAgg.get_supported_filetypes())
+    wanted = path.suffix[1:].lower() or "png"
+    if wanted not in known:
+        raise ArgumentError(
+            f"--png {path}: no picture is written as `.{wanted}`; there are {', '.join(f'.{at}' for at in known)}"
+        )
+    return wanted
 
 
 def write_png(facts: Facts, path: Path) -> None:
@@ -34,7 +53,7 @@ def write_png(facts: Facts, path: Path) -> None:
     for axes, (kernel, found) in zip(grid[len(parts) :, 0], lines, strict=True):
         draw_timeline(axes, found, kernel.title)
     figure.suptitle(spec_title(facts.analysed.spec), x=0.02, ha="left")
-    figure.savefig(path, dpi=160)
+    figure.savefig(path, dpi=160, format=format_of(path))
 
 
 def draw_mask(axes: "Axes", picture: Picture) -> None:

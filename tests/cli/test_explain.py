@@ -106,3 +106,17 @@ def test_work_tiles_of_a_decode_step_are_explained(attnc: Attnc) -> None:
     assert "splits=None would share the keys of each tile out to 16" in out
     apart = attnc("explain", "relative_bias", "--shape", "b=1,h=8,hkv=8,q=1,kv=8192").out
     assert "8 tiles of 256 rows of one head" in apart and "depend on the query head" in apart
+
+
+@pytest.mark.parametrize("command", ["explain", "bench"])
+def test_a_picture_of_an_unknown_format_is_an_error_that_lists_those_that_there_are(attnc: Attnc, command: str) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `pictures` is not installed")
+    done = attnc(command, "dense", "--png", "x.xyz")
+    assert done.code == 2
+    assert "error[argument]: --png x.xyz: no picture is written as `.xyz`; there are " in done.err and ".svg" in done.err
+
+
+@pytest.mark.parametrize("option", ["--html", "--png"])
+def test_an_empty_path_of_a_picture_is_an_error(attnc: Attnc, option: str) -> None:
+    done = attnc("explain", "dense", option, "")
+    assert (done.code, "an empty path" in done.err) == (2, True)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,10 +16,11 @@ from attnspec.cli.count import draw, extents_of, sizes_of, tensors_of_mask
 from attnspec.cli.shape import CallShape
 from attnspec.report.elements import markup
 from attnspec.report.formulas import formula
-from attnspec.report.gather import gather
+from attnspec.report.gather import gather, machine_of
 from attnspec.report.mask_picture import mask_svg, picture_of
 from attnspec.report.memory_maps import blocks_of
-from attnspec.report.page import page
+from attnspec.report.page import KernelFacts, page
+from attnspec.report.png import write_png
 from attnspec.report.timeline import timeline_of
 from attnspec.report.write import write_whole
 
@@ -155,12 +157,32 @@ def test_what_a_person_wrote_cannot_break_the_page() -> None:
         ("score - (1.0 - score)", "<mo>(</mo>"),
         ("exp(score)", "<msup>"),
         ("sqrt(abs(score))", "<msqrt>"),
-        ("score if q < kv else 0.0", "<mtable"),
+        ("score if q < kv else 0.0", '<mtable columnalign="left" class="cases">'),
+        ("score if q < kv else 0.0", "<mtext>if\N{NO-BREAK SPACE}</mtext>"),
     ],
 )
 def test_formulas_are_set_as_formulas(expression: str, expected: str) -> None:
     spec = stages.read(f"attention x\nhead_dim 64\nscore = {expression}\n")
     assert expected in markup(formula("s", spec.score), "xml")
+
+
+def test_spills_that_the_ptx_does_not_show_are_on_the_page() -> None:
+    text = "attention x\nhead_dim 64\n"
+    facts = gather(text, stages.analyse(stages.read(text)), SHAPE, "sm100", compiles=False)
+    kernel = next(kernel for kernel in facts.kernels if isinstance(kernel, KernelFacts))
+    for frame, said in ((296, "128 registers a thread at launch, spills: 296 bytes of local memory a thread"), (0, "no spills")):
+        shown = page(replace(facts, kernels=(replace(kernel, machine=machine_of(128, frame)),)))
+        assert said in shown
+
+
+@pytest.mark.parametrize("name", ["mask.png", "mask.SVG", "mask"])
+def test_a_picture_is_written_as_its_name_says_and_nothing_is_left_beside_it(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `pictures` is not installed")
+    text = "attention x\nhead_dim 64\n"
+    facts = replace(gather(text, stages.analyse(stages.read(text)), SHAPE, "sm100", compiles=False), kernels=())
+    write_whole(tmp_path / name, "--png", lambda path: write_png(facts, path))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes().startswith(b"<?xml" if name.endswith("SVG") else b"\x89PNG")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
