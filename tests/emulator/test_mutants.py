@@ -19,7 +19,6 @@ REDUNDANT = {
     "wait passes at once": 3,
     "tcgen05.fence::before dropped": 2,
     "tcgen05.fence::after dropped": 1,
-    "bar.warp.sync dropped": 2,
 }
 
 
