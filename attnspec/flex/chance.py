@@ -5,7 +5,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import torch
@@ -44,13 +44,19 @@ def watched(function: Any) -> Callable[[], None]:
 
 
 def _captured(function: Any) -> tuple[Any, ...]:
-    """What the function has from closures and globals."""
-    function = inspect.unwrap(function) if callable(function) else function
-    function = getattr(function, "__func__", function)
+    """What the function has from closures, globals and `partial`."""
+    bound: tuple[Any, ...] = ()
+    while isinstance(function, partial):
+        bound += (*function.args, *function.keywords.values())
+        function = function.func
+    function = inspect.unwrap(getattr(function, "__func__", function))
     if not inspect.isfunction(function):
-        return ()
-    found = inspect.getclosurevars(function)
-    return (*found.nonlocals.values(), *found.globals.values())
+        return bound
+    try:
+        found = inspect.getclosurevars(function)
+    except ValueError:  # a variable that has no value yet
+        return bound
+    return (*bound, *found.nonlocals.values(), *found.globals.values())
 
 
 def _state(generator: Any) -> object:

@@ -5,6 +5,7 @@ import random
 import re
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -364,6 +365,22 @@ def test_an_error_of_the_function_s_own_stays_what_it_is() -> None:
         attnspec.from_flex(lambda s, b, h, q, kv: s * {}["no"], head_dim=64)
     with pytest.raises(TypeError, match="not supported between"):
         attnspec.from_flex(lambda s, b, h, q, kv: s * ("a" < 1), head_dim=64)  # type: ignore[operator]
+
+
+def test_a_generator_that_partial_gives_is_watched_too() -> None:
+    def scaled(generator, score, b, h, q_idx, kv_idx):
+        return score * generator.random()
+
+    with pytest.raises(attnspec.SpecError, match="random-numbers"):
+        attnspec.from_flex(partial(scaled, random.Random(0)), head_dim=64)
+
+
+def test_a_captured_variable_without_a_value_is_no_fault_until_it_is_used() -> None:
+    def plain(score, b, h, q_idx, kv_idx):
+        return score if True else later
+
+    assert "score = " not in attnspec.from_flex(plain, head_dim=64).text
+    later = 1
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
