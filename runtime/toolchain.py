@@ -21,9 +21,7 @@ class KnownFault:
 
 
 # JAX refuses its causal attention kernel for CUDA 12.8.0 to 12.9.1 (attention_mgpu.py), whose ptxas are 12.8.61 to 12.9.86.
-KNOWN_FAULTS = (
-    KnownFault((12, 8, 0), (12, 9, 86), "wrong code was reported for a kernel of others"),
-)
+KNOWN_FAULTS = (KnownFault((12, 8, 0), (12, 9, 86), "wrong code was reported for a kernel of others"),)
 
 
 def ptxas_of(cubin: bytes) -> Version | None:
