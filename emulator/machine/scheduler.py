@@ -10,6 +10,7 @@ from attnspec.emulator.machine.warp import FINISHED, RUNNING, Warp
 
 BURST = 4096  # blocks a warp runs before another gets its turn, in program order
 PRIORITY_SHARE = 0.6  # of seeds
+PATIENCE = 16  # turns in a row in which a warp may go on: longer, and it may spin on what one of low priority has yet to do
 TIMEOUTS = 3  # times that every waiting warp looks again in vain before they are called stuck
 
 
@@ -18,7 +19,8 @@ class Scheduler:
 
     With a seed there are two policies. Uniform: anyone may be next, and asynchronous units are as eager as the seed says. By
     priority: every warp and task draws a priority and the highest runs, so that one of low priority is as late as the program
-    lets it be; warps draw again now and then (Burckhardt et al. 2010, probabilistic concurrency testing).
+    lets it be; warps draw again now and then (Burckhardt et al. 2010, probabilistic concurrency testing). Warps that go on and on
+    draw lower and lower, so that whom they wait for runs in the end, be there many of them and be he the last.
     """
 
     def __init__(self, machine: Any, random: Any) -> None:
@@ -78,9 +80,10 @@ class Scheduler:
         self.machine.actor = warp
         state = warp.run(self.burst)
         self.machine.actor = None
+        warp.turns = warp.turns + 1 if state == RUNNING else 0
         if self.random is not None and (state == RUNNING or self.random.random() < self.redraw):
             # One that could go on draws again always: it may spin on what another has yet to do.
-            warp.priority = self.random.random()
+            warp.priority = self.random.random() * (warp.priority if warp.turns > PATIENCE else 1.0)
         if state == RUNNING:
             self.ready.append(warp)
         elif state == FINISHED:

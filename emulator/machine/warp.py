@@ -49,6 +49,7 @@ class Warp:
         self.timed_out = False
         self.finished = False
         self.priority = 0.0
+        self.turns = 0
         self.bulk_open: list[Any] = []
         self.bulk_groups: list[list[Any]] = []
         self.copies_open: list[Any] = []

@@ -12,7 +12,7 @@ from attnspec import stages
 from tests.backends.in_one_order import CAUSAL, LEARNED, SCATTERED, gradients, of_second_sequence, through_autograd
 from tests.small_constants import SMALL, VARIANTS, path_of
 
-RUNS = [(1, 1), (2, 2), (4, 2), (5, 3)]  # timing, multiprocessors; of three, two may spin long while what they wait for is slow
+RUNS = [(1, 1), (2, 2), (4, 2), (5, 3), (3, 3), (8, 3)]  # timing, multiprocessors
 WIDE = "attention wide\nhead_dim 192, 128\nmask = kv <= qpos\n"
 
 
