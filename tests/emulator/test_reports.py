@@ -233,7 +233,7 @@ def test_a_race_of_our_kernel_is_told_by_role_and_buffer(ours):
     text = str(ours.faults("bytes not announced", reads)[0])
     assert "issued by mma (warp 12 of CTA 0)" in text
     assert re.search(r"against TMA load of box \(0, \d+, 0, 0\), issued by load \(warp 13 of CTA 0\)", text)
-    assert re.search(r"from backends/sm100/kernel/roles/load.py:\d+", text)
+    assert re.search(r"from backends/sm100/kernel/blocks/fetch.py:\d+", text)
     assert re.search(r"last full: (K/V ring, slot \d in [kv] of step|q of query tile \d in work tile) \d+", text)
 
 
