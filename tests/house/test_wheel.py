@@ -32,9 +32,9 @@ def test_the_installed_wheel_checks_explains_runs_and_compiles(tmp_path: Path) -
     run(sys.executable, "-m", "venv", tmp_path / "env", folder=tmp_path)
     python = tmp_path / "env/bin/python"
     run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel, folder=tmp_path)
-    # What it depends on is that of the environment that the tests run in, behind what was installed here.
+    # What it depends on is that of the environment that the tests run in, its `.pth` files too, behind what was installed here.
     own = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=tmp_path).strip()
-    (Path(own) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (Path(own) / "dependencies.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     (tmp_path / "mine.attn").write_text(SPEC)
     attnc = tmp_path / "env/bin/attnc"
     assert "ok  mine" in run(attnc, "check", "mine.attn", folder=tmp_path)
