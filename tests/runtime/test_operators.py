@@ -182,13 +182,15 @@ def operator_arguments(one: Case, *, needs_gradients: bool) -> tuple[Any, ...]:
 
 
 def test_opcheck_is_clean_on_the_forward(one):
-    torch.library.opcheck(torch.ops.attnspec.forward.default, operator_arguments(one, needs_gradients=True))
+    forward = torch.ops.attnspec.forward
+    torch.library.opcheck(forward.default, operator_arguments(one, needs_gradients=True))
 
 
 def test_opcheck_is_clean_on_the_backward(one):
     inputs = operator_arguments(one, needs_gradients=False)
     out, lse, kept = torch.ops.attnspec.forward(*inputs)
-    torch.library.opcheck(torch.ops.attnspec.backward.default, (*one.gradients, out, lse, kept, *inputs))
+    backward = torch.ops.attnspec.backward
+    torch.library.opcheck(backward.default, (*one.gradients, out, lse, kept, *inputs))
 
 
 def test_a_call_traced_for_a_gpu_needs_no_gpu():
