@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # How often a GPU kernel rounds factors of each result to 16 bits: probabilities, d(score), and the output that delta uses.
 GPU_ROUNDINGS = {"out": 1, "lse": 0, "q": 3, "k": 3, "v": 1}
 GPU_LEARNED_ROUNDINGS = 2
+STORED: dict[torch.dtype, DType] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def judge(attention: "Attention", inputs: Inputs, runs: Sequence[Mapping[str, Te
 
 def row_of_stored(attention: "Attention", inputs: Inputs, stored: Answer, name: str, got: Tensor) -> Row:
     """A learned tensor's gradient against that of the stored forward."""
-    allowance = tolerance_of_stored(*sizes(attention, inputs), stored.largest_score)
+    allowance = tolerance_of_stored(*sizes(attention, inputs), stored.largest_score, STORED.get(got.dtype))
     exact = stored.exact.gradients[name]
     allowed = allowance.allowed(exact, stored.magnitude.gradients[name], stored.spread[name])
     return row(label(name), as_float64(got), exact, allowed, allowance.reason)
@@ -123,14 +124,13 @@ def as_array(array: Tensor) -> NDArray:
 def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: str, dtype: torch.dtype) -> Tolerance:
     """The tolerance of a result by its name and type."""
     spec = attention.spec
-    stored: dict[torch.dtype, DType] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
     rounds = is_gpu(attention, inputs)
     return tolerance(
         spec.dtype,
         *sizes(attention, inputs),
         answer.largest_score,
         roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if rounds else 0,
-        stored=stored.get(dtype),
+        stored=STORED.get(dtype),
         flushes=rounds,
     )
 

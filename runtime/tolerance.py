@@ -15,7 +15,8 @@ A GPU kernel's gradient of a learned tensor is a sum of d(score) over many pairs
 the sum of all magnitudes, may be several times the gradient. But it is large only for the roundings of what the forward stored.
 Against the gradients of *that* out and LSE (`oracle.solve(stored=...)`) no factor is rounded to 16 bits, and allowed are
 
-    u32 |result|  for the result, and 16 u32 magnitude for what errs to one side: exp2's two last places, sums that are cut off
+    u32 |result|  for the result, u16 where the tensor is of a 16-bit type, and 16 u32 magnitude for what errs to one side:
+         exp2's two last places, sums that are cut off
     4 u32 (sqrt(d + 8) S + sqrt(128 + n/128)) spread  for f32 work: independent errors add up as squares do (Higham & Mary 2019,
          doi 10.1137/18M1226312), those of a product's terms and, from row to row, those of a row's sum: `Answer.spread`
 
@@ -85,9 +86,11 @@ def tolerance(
 
 @dataclass(frozen=True)
 class StoredTolerance:
-    """Of a learned tensor's gradient, held against that of the stored forward. factor: of spread."""
+    """Of a learned tensor's gradient, held against that of the stored forward. rounding: of its type; factor: of spread."""
 
+    rounding: float
     factor: float
+    floor: float
     reason: str
 
     def allowed(
@@ -95,11 +98,14 @@ class StoredTolerance:
     ) -> NDArray[np.float64]:
         """Largest error of each element."""
         size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
-        return F32_ROUNDOFF * (size + ONE_SIDED * magnitude) + self.factor * spread + FLUSHED
+        return self.rounding * size + F32_ROUNDOFF * ONE_SIDED * magnitude + self.factor * spread + self.floor
 
 
-def tolerance_of_stored(head_dim: int, length: int, largest_score: float) -> StoredTolerance:
+def tolerance_of_stored(head_dim: int, length: int, largest_score: float, stored: DType | None) -> StoredTolerance:
     """The tolerance of a learned tensor's gradient against that of the stored forward. Arguments as of `tolerance`."""
     factor = 4 * F32_ROUNDOFF * (math.sqrt(head_dim + 8) * max(1.0, largest_score) + math.sqrt(TILE + length / TILE))
     reason = f"of the stored out and lse: f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({factor:.1e})"
-    return StoredTolerance(factor, reason)
+    if stored is None:
+        return StoredTolerance(F32_ROUNDOFF, factor, FLUSHED, reason)
+    floor = max(FLUSHED, SPACING[stored])
+    return StoredTolerance(ROUNDOFF[stored], factor, floor, f"stored in {stored} ({ROUNDOFF[stored]:.1e}), {reason}")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from attnspec.backends.emitted import Emitted
+from attnspec.runtime.arguments import DTYPES
 from attnspec.runtime.compare import as_float64, compare, judge, problem
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 from attnspec.runtime.kernel import Kernel
@@ -70,21 +71,35 @@ def test_a_small_fault_is_noticed(monkeypatch, name, old, new, expected):
 
 @pytest.mark.parametrize("variant", ["alibi_symmetric", "relative_bias", "t5_bias", "gpt_oss", "head_temperature"])
 def test_a_learned_gradient_of_a_gpu_off_by_a_part_of_itself_is_noticed(variant):
-    """Results as a kernel without an error of its own would give them; its sums cancel to far below what is rounded in them."""
     attention = attnspec.build(stages.read(path_of(variant), SMALL.get(variant, {})), on="emulator")
+    wrong = wrong_learned(attention, torch.float32)
+    assert wrong(1.0) == set()
+    assert wrong(1.05) == {f"d{name}" for name in attention.learned}
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_learned_gradient_of_16_bits_may_be_rounded_to_them(dtype):
+    attention = attnspec.build(TEXT.replace("table: f32", f"table: {dtype}"), on="emulator")
+    wrong = wrong_learned(attention, DTYPES[dtype])
+    assert wrong(1.0) == set()
+    assert "dtable" in wrong(1.05)
+
+
+def wrong_learned(attention, dtype):
+    """Results as a kernel without an error of its own would give them, gradients of learned tensors times a factor, to the names
+    of those that are wrong. The sums of these cancel to far below what is rounded in them."""
     inputs = draw_inputs(attention.spec, fit_shape(attention.spec, Shape(1, 2, 1, 150, 260)), 0)
     upstream = as_float64(inputs.dout), as_float64(inputs.dlse)
     forward = solve(problem(attention, inputs)).exact
     out, lse = torch.tensor(forward.out).to(inputs.q.dtype), torch.tensor(forward.lse).float()
     found = solve(problem(attention, inputs), *upstream, (as_float64(out), as_float64(lse))).exact.gradients
-    results = {"out": out, "lse": lse} | {name: torch.tensor(found[name]).float() for name in attention.learned}
 
     def wrong(factor):
-        spoiled = results | {name: results[name] * factor for name in attention.learned}
-        return {row.name for row in judge(attention, inputs, [spoiled], False) if not row.is_right}
+        spoiled = {name: torch.tensor(found[name] * factor).to(dtype) for name in attention.learned}
+        rows = judge(attention, inputs, [{"out": out, "lse": lse, **spoiled}], False)
+        return {row.name for row in rows if not row.is_right}
 
-    assert wrong(1.0) == set()
-    assert wrong(1.05) == {f"d{name}" for name in attention.learned}
+    return wrong
 
 
 def test_the_tolerance_says_what_it_is_made_of():
