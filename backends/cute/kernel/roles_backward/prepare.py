@@ -41,14 +41,18 @@ def prepare(
     """
     thread = cute.arch.thread_idx()[0]
     sequence, h, q = find_row(plan, sizes, sequences, cute.arch.block_idx()[0], thread)
-    axis, row = sequence.lse_axis, _given_row(sequence, q)
+    axis, row = sequence.lse_axis, _given_row(sequence, q, lse)
     product = _dot(plan, row_address(out, axis, row, h), row_address(dout, axis, row, h))
     write_row(plan, mods, sizes, (sequence, h, q), product, lse, dlse, rows, sum_dq, turns, tensors, sums)
 
 
-def _given_row(sequence: Sequence, q: Any) -> Any:
-    """Where a row is in the call's own tensors; some row for one that is not there."""
-    return sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+def _given_row(sequence: Sequence, q: Any, lse: cute.Tensor) -> Any:
+    """Where a row is in the call's own tensors; some row for one that is not there.
+
+    A packed sequence without rows that comes last begins where the tensors end.
+    """
+    row = sequence.lse_row + cutlass.max(cutlass.min(q, sequence.rows - 1), 0)
+    return cutlass.min(row, Int32(lse.shape[2]) - 1)
 
 
 @cute.jit
@@ -56,7 +60,7 @@ def write_row(plan, mods, sizes: Sizes, place: tuple, product: Float32, lse, dls
     """What a thread does for its row. place: its sequence, its head, and the row. product: sum(out * dout)."""
     sequence, h, q = place
     tile, thread = cute.arch.block_idx()[0], cute.arch.thread_idx()[0]
-    axis, row = sequence.lse_axis, _given_row(sequence, q)
+    axis, row = sequence.lse_axis, _given_row(sequence, q, lse)
     natural = lse[axis, h, row]
     is_empty = (natural == -Float32.inf) | (q >= sequence.rows)
     delta = product - dlse[axis, h, row]
