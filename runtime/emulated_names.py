@@ -42,7 +42,7 @@ def parts(schedule: Schedule, space: str, signals: dict[int, Signal]) -> Iterato
     for item in schedule.placements:
         for copy in range(item.depth if item.space == space else 0):
             full = full_barrier(schedule, item, copy, signals)
-            yield Part(copy_name(schedule, item, copy), item.start(copy), item.start(copy) + item.size, full)
+            yield Part(copy_name(schedule, item, copy), item.start(copy), item.end(copy), full)
 
 
 def full_barrier(schedule: Schedule, item: Placement, copy: int, signals: dict[int, Signal]) -> int | None:
@@ -65,7 +65,7 @@ def copy_name(schedule: Schedule, item: Placement, copy: int) -> str:
 
 def barriers_start(schedule: Schedule) -> int:
     """The barriers follow the last buffer of shared memory."""
-    return max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    return max(item.end() for item in schedule.placements if item.space == "shared")
 
 
 def signals_of(schedule: Schedule) -> dict[int, Signal]:

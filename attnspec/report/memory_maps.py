@@ -30,7 +30,8 @@ def blocks_of(schedule: Schedule, space: str) -> list[Block]:
     for number, item in enumerate(place for place in schedule.placements if place.space == space):
         level = 1 if item.overlays else 0
         found += [
-            Block(_name(item.buffer, copy, item.depth), item.start(copy), item.size, level, number) for copy in range(item.depth)
+            Block(_name(item.buffer, copy, item.depth), item.start(copy), item.end(copy) - item.start(copy), level, number)
+            for copy in range(item.depth)
         ]
     if space == "shared" and found:
         end = max(block.first + block.size for block in found)

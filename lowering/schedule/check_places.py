@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import combinations
+from math import gcd
 
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import ScheduleError
@@ -16,6 +17,8 @@ def check_places(draft: Draft, limits: Limits) -> None:
     """Raise ScheduleError unless placements hold all buffers without overlap and all budgets hold."""
     _check_placements(draft)
     _check_depths(draft)
+    for placement in draft.placements:
+        _check_last(draft, placement)
     for left, right in combinations(draft.placements, 2):
         _check_apart(left, right)
     _check_shared(draft, limits)
@@ -50,6 +53,32 @@ def _check_depths(draft: Draft) -> None:
             )
 
 
+def _check_last(draft: Draft, placement: Placement) -> None:
+    """To a last copy that is shorter than the others nothing comes that is longer than it."""
+    if placement.last is None:
+        return
+    if not 0 < placement.last <= placement.size:
+        raise ScheduleError("placement-size", f"the last copy of {placement.buffer} has {placement.last} of {placement.size}")
+    for value in draft.dataflow.values:
+        end = value.part[1] if value.part else placement.size
+        if value.buffer == placement.buffer and end > placement.last and _reaches_last(draft, placement, value.producer):
+            reason = f"{value.producer} leaves {end} in the last copy of {placement.buffer}, which has {placement.last}"
+            raise ScheduleError("last-copy", reason)
+
+
+def _reaches_last(draft: Draft, placement: Placement, producer: str) -> bool:
+    """Whether a use of the producer's channels may fall in the last copy.
+
+    Use n = steps J + tiles T + offset has slot n mod depth: for any J and T one that differs from the offset by a multiple of
+    what divides steps, tiles and depth.
+    """
+    channels = [item for item in draft.channels if (item.producer, item.buffer) == (producer, placement.buffer)]
+    if not channels or any(item.depth != placement.depth for item in channels):
+        return True
+    uses = ((item.uses, gcd(item.uses.steps, item.uses.tiles, item.depth)) for item in channels)
+    return any((placement.depth - 1 - use.offset) % unit == 0 for use, unit in uses)
+
+
 def _check_apart(left: Placement, right: Placement) -> None:
     """Copies of two buffers may share bytes or columns only where one says that it overlays the other, or both a third."""
     if left.space != right.space or {left.buffer, left.overlays} & {right.buffer, right.overlays} - {None}:
@@ -57,15 +86,11 @@ def _check_apart(left: Placement, right: Placement) -> None:
     for one in range(left.depth):
         for other in range(right.depth):
             first = max(left.start(one), right.start(other))
-            last = min(left.start(one) + left.size, right.start(other) + right.size)
+            last = min(left.end(one), right.end(other))
             if first < last:
                 unit = "bytes" if left.space == "shared" else "columns"
                 reason = f"{left.buffer} and {right.buffer} both have {unit} {first} to {last}"
                 raise ScheduleError("overlap", reason)
-
-
-def _end(placement: Placement) -> int:
-    return placement.start(placement.depth - 1) + placement.size
 
 
 def _check_shared(draft: Draft, limits: Limits) -> None:
@@ -78,7 +103,7 @@ def _check_shared(draft: Draft, limits: Limits) -> None:
             )
     rings = {channel.ring: channel for channel in draft.channels}
     barriers = sum(ring.depth * (1 if ring.empty is None else 2) for ring in rings.values())
-    needed = max(map(_end, shared), default=0) + 8 * barriers + ADDRESS_BYTES
+    needed = max((placement.end() for placement in shared), default=0) + 8 * barriers + ADDRESS_BYTES
     if needed > draft.shared_bytes:
         raise ScheduleError(
             "shared-bytes", f"buffers and {barriers} barriers need {needed} bytes, {draft.shared_bytes} are asked for"
@@ -94,8 +119,8 @@ def _check_tensor(draft: Draft, limits: Limits) -> None:
     if columns not in (32, 64, 128, 256, 512) or columns > limits.tensor_columns:
         raise ScheduleError("tensor-columns", f"{columns} columns cannot be allocated")
     for placement in draft.placements:
-        if placement.space == "tensor" and not 0 <= placement.offset <= _end(placement) <= columns:
-            reason = f"{placement.buffer} has columns {placement.offset} to {_end(placement)} of {columns}"
+        if placement.space == "tensor" and not 0 <= placement.offset <= placement.end() <= columns:
+            reason = f"{placement.buffer} has columns {placement.offset} to {placement.end()} of {columns}"
             raise ScheduleError("tensor-columns", reason)
 
 

@@ -49,11 +49,11 @@ def shared_bytes(placements: tuple[Placement, ...], channels: tuple[Channel, ...
     """Shared memory of the block: buffers, then eight bytes a barrier, then sixteen for the tensor memory address."""
     rings = {channel.ring: channel for channel in channels}
     barriers = sum(ring.depth * (2 if ring.empty else 1) for ring in rings.values())
-    ends = (item.start(item.depth - 1) + item.size for item in placements if item.space == "shared")
+    ends = (item.end() for item in placements if item.space == "shared")
     return max(ends) + 8 * barriers + 16
 
 
 def tensor_columns(placements: tuple[Placement, ...]) -> int:
     """Columns to allocate: the next power of two, at least 32 (PTX ISA, tcgen05.alloc)."""
-    used = max((item.start(item.depth - 1) + item.size for item in placements if item.space == "tensor"), default=0)
+    used = max((item.end() for item in placements if item.space == "tensor"), default=0)
     return max(32, 1 << (used - 1).bit_length()) if used else 0

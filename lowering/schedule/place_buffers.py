@@ -3,9 +3,11 @@
 from collections.abc import Collection
 
 from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.last_copy import last_bytes
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
 from attnspec.lowering.schedule.schedule import Placement
+from attnspec.lowering.schedule.set_depths import BARRIER_BYTES
 
 TILE_ALIGNMENT = 1024  # of a tile with 128-byte swizzle: its pattern repeats every eight rows
 # P lies over the upper half of its own scores (FA4), which are in registers by then. In the backward P^T and dS^T take the
@@ -43,17 +45,21 @@ def place_buffers(
 
     separate: buffers that have columns of their own although they could lie over others.
 
-    Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less.
+    Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less. Where whole
+    copies do not fit, last ones are as short as what comes there.
     """
-    return (*_shared(dataflow, depths), *_tensor(dataflow, depths, limits, statement, separate))
+    return (*_shared(dataflow, depths, limits), *_tensor(dataflow, depths, limits, statement, separate))
 
 
-def _shared(dataflow: Dataflow, depths: dict[str, int]) -> list[Placement]:
+def _shared(dataflow: Dataflow, depths: dict[str, int], limits: Limits) -> list[Placement]:
     buffers = [buffer for buffer in dataflow.buffers if buffer.space == "shared"]
+    is_tight = sum(buffer.size * depths[buffer.name] for buffer in buffers) > limits.shared_bytes - BARRIER_BYTES
     placements, offset = [], 0
     for buffer in sorted(buffers, key=lambda item: item.size % TILE_ALIGNMENT != 0):
-        placements.append(Placement(buffer.name, "shared", offset, buffer.size, depths[buffer.name]))
-        offset += buffer.size * depths[buffer.name]
+        depth = depths[buffer.name]
+        last = last_bytes(dataflow, buffer.name, depth) if is_tight else buffer.size
+        placements.append(Placement(buffer.name, "shared", offset, buffer.size, depth, last=last if last < buffer.size else None))
+        offset = placements[-1].end()
     return placements
 
 

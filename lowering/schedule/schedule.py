@@ -94,6 +94,7 @@ class Placement:
 
     overlays: buffer whose place this one shares (P over S), safe because of the order that `verify` proves.
     stride: from one copy to the next (P: that of S); None is `size`.
+    last: size of the last copy where it is shorter than the others, since only what is smaller comes there; None is `size`.
     """
 
     buffer: str
@@ -103,10 +104,16 @@ class Placement:
     depth: int
     overlays: str | None = None
     stride: int | None = None
+    last: int | None = None
 
     def start(self, copy: int) -> int:
         """First byte or column of a copy."""
         return self.offset + copy * (self.size if self.stride is None else self.stride)
+
+    def end(self, copy: int | None = None) -> int:
+        """The byte or column behind a copy; behind the last one if not given."""
+        at = self.depth - 1 if copy is None else copy
+        return self.start(at) + (self.size if self.last is None or at < self.depth - 1 else self.last)
 
 
 @dataclass(frozen=True)

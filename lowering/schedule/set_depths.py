@@ -1,6 +1,7 @@
 """How many copies of each buffer: one for each query tile, and for streams as many as shared memory has left."""
 
 from attnspec.lowering.dataflow.graph import Dataflow
+from attnspec.lowering.schedule.last_copy import last_bytes
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
 
@@ -13,7 +14,8 @@ def set_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, 
     """Copies of each shared and tensor buffer, all query tiles together. Raises `Unsupported` naming the statement.
 
     Buffers of query tiles have a copy for each. If no stream of two fits beside them, the query tiles take turns in the
-    staging buffer of the output. What is left goes to the stream, which hides the latency of global memory.
+    staging buffer of the output; if it does not fit even so, the last slot of a stream is as short as what comes there (see
+    `last_bytes`). What is left goes to the stream, which hides the latency of global memory.
     """
     streams = _streams(dataflow)
     depths = {item.name: _copies(dataflow, item.name) for item in dataflow.buffers if item.space != "register"}
@@ -22,7 +24,9 @@ def set_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, 
         depths |= {"o_out": staging, **{name: lanes[name] * least for name, least in streams.items()}}
         if _taken(dataflow, depths) <= limits.shared_bytes - BARRIER_BYTES:
             return _filled(dataflow, depths, lanes, limits)
-    needed = _taken(dataflow, depths) + BARRIER_BYTES
+    if _taken(dataflow, depths, least=True) <= limits.shared_bytes - BARRIER_BYTES:
+        return depths
+    needed = _taken(dataflow, depths, least=True) + BARRIER_BYTES
     raise Unsupported(
         statement, f"its tiles need {needed} bytes of shared memory, a block of {limits.target} has {limits.shared_bytes}"
     )
@@ -40,9 +44,11 @@ def _filled(dataflow: Dataflow, depths: dict[str, int], lanes: dict[str, int], l
             return depths
 
 
-def _taken(dataflow: Dataflow, depths: dict[str, int]) -> int:
-    """Bytes of shared memory."""
-    return sum(item.size * depths[item.name] for item in dataflow.buffers if item.space == "shared")
+def _taken(dataflow: Dataflow, depths: dict[str, int], *, least: bool = False) -> int:
+    """Bytes of shared memory. least: with last copies as short as they may be."""
+    shared = [item for item in dataflow.buffers if item.space == "shared"]
+    spared = sum(item.size - last_bytes(dataflow, item.name, depths[item.name]) for item in shared) if least else 0
+    return sum(item.size * depths[item.name] for item in shared) - spared
 
 
 def _streams(dataflow: Dataflow) -> dict[str, int]:

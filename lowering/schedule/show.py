@@ -6,7 +6,7 @@ from typing import Any
 
 from attnspec.lowering.schedule.event_graph import Circle
 from attnspec.lowering.schedule.prices import UNITS, Prices
-from attnspec.lowering.schedule.schedule import Arrivals, Channel, ProgramStep, Role, Schedule
+from attnspec.lowering.schedule.schedule import Arrivals, Channel, Placement, ProgramStep, Role, Schedule
 from attnspec.lowering.schedule.tile_graph import tile_period
 
 WARPGROUP = 4
@@ -47,12 +47,15 @@ def show_pipelines(schedule: Schedule) -> str:
 
 def show_shared(schedule: Schedule) -> str:
     """Shared memory by offset."""
-    rows = [
-        (f"{item.offset}", f"{item.depth} x {item.size}", item.buffer) for item in schedule.placements if item.space == "shared"
-    ]
-    used = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    rows = [(f"{item.offset}", _sizes(item), item.buffer) for item in schedule.placements if item.space == "shared"]
+    used = max(item.end() for item in schedule.placements if item.space == "shared")
     rows.append((f"{used}", f"{schedule.shared_bytes - used}", "barriers, tensor memory address"))
     return _table(f"shared memory, {schedule.shared_bytes} bytes", ("offset", "bytes", "buffer"), rows)
+
+
+def _sizes(item: Placement) -> str:
+    """Copies and their bytes; a last one that is shorter by itself."""
+    return f"{item.depth} x {item.size}" if item.last is None else f"{item.depth - 1} x {item.size}, {item.last}"
 
 
 def show_tensor(schedule: Schedule) -> str:
@@ -62,7 +65,7 @@ def show_tensor(schedule: Schedule) -> str:
         for copy in range(item.depth if item.space == "tensor" else 0):
             first = item.start(copy)
             over = f" over {item.overlays}[{copy}]" if item.overlays else ""
-            rows.append((first, f"{first}-{first + item.size - 1}", f"{item.buffer}[{copy}]{over}"))
+            rows.append((first, f"{first}-{item.end(copy) - 1}", f"{item.buffer}[{copy}]{over}"))
     lines = [row[1:] for row in sorted(rows)]
     return _table(f"tensor memory, {schedule.tensor_columns} columns", ("columns", "buffer"), lines)
 

@@ -59,7 +59,7 @@ def write_filled(source: Source, items: Sequence[str]) -> None:
 def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
     """The plain numbers of the plan, in the order of `BackwardPlan`'s fields."""
     flow, place, count = schedule.dataflow, schedule.placement, barrier_count(schedule)
-    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    barriers = max(item.end() for item in schedule.placements if item.space == "shared")
     facts: dict[str, object] = {
         "tile_q": flow.tile_q,
         "tile_kv": flow.tile_kv,

@@ -37,7 +37,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
     flow, choices = schedule.dataflow, schedule.choices
     keys = "kv" if flow.key_tiles == 1 else "k"
     place, count = schedule.placement, barrier_count(schedule)
-    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    barriers = max(item.end() for item in schedule.placements if item.space == "shared")
     return {
         "tile_q": flow.tile_q,
         "tile_kv": flow.tile_kv,

@@ -26,7 +26,7 @@ def write_backward_plan(source: Source, schedule: Schedule, analysed: Analysed) 
 def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, object]:
     """The plain numbers of the plan, in the order of `BackwardPlan`'s fields."""
     flow, place, count = schedule.dataflow, schedule.placement, barrier_count(schedule)
-    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    barriers = max(item.end() for item in schedule.placements if item.space == "shared")
     shape = register_shape(analysed)
     facts: dict[str, object] = {
         "tile_q": flow.tile_q,

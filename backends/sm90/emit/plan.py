@@ -25,7 +25,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
     """The plain numbers of the plan, in the order of `Plan`'s fields."""
     flow, choices = schedule.dataflow, schedule.choices
     place, count = schedule.placement, barrier_count(schedule)
-    barriers = max(item.start(item.depth - 1) + item.size for item in schedule.placements if item.space == "shared")
+    barriers = max(item.end() for item in schedule.placements if item.space == "shared")
     groups = flow.tile_q // GROUP_ROWS
     staged = next((item for item in schedule.placements if item.buffer == "staged"), None)
     return {

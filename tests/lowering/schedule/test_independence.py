@@ -7,8 +7,8 @@ import attnspec.lowering.schedule.verify as verifier
 
 FOLDER = Path(str(verifier.__file__)).parent
 PASSES = {
-    "add_barriers", "assign_roles", "complete", "cost", "find_solution", "loop_problem", "make_choices", "modulo", "place",
-    "place_buffers", "programs", "refuse_unsupported", "search", "set_backward_depths", "set_depths", "solution",
+    "add_barriers", "assign_roles", "complete", "cost", "find_solution", "last_copy", "loop_problem", "make_choices", "modulo",
+    "place", "place_buffers", "programs", "refuse_unsupported", "search", "set_backward_depths", "set_depths", "solution",
     "split_registers", "tile_graph",
 }  # fmt: skip
 

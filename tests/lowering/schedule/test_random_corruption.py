@@ -38,7 +38,7 @@ def one_number_changed(draw: st.DrawFn) -> Draft:
         return replace(VALID, channels=changed(VALID.channels, at, **fields))
     if kind == "placement":
         at = draw(st.integers(0, len(VALID.placements) - 1))
-        name = draw(st.sampled_from(["offset", "size", "depth", "stride"]))
+        name = draw(st.sampled_from(["offset", "size", "depth", "stride", "last"]))
         number = draw(st.integers(0, 4)) * (1 if name == "depth" else draw(st.sampled_from([1, 32, 64, 1024, 32768])))
         return replace(VALID, placements=changed(VALID.placements, at, **{name: number}))
     if kind == "role":
