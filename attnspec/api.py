@@ -39,8 +39,9 @@ def build(
 
     spec: a path, the text itself, or a checked Spec. target: "sm100", "sm90" or "reference"; None picks by the device of the
     tensors. on: "emulator" runs a GPU target without its GPU. constants: values that override the file's `const`s.
-    splits: parts into which a GPU cuts the keys of each row, whose results it then merges: for few queries over many keys. None
-    takes as many as keep its processors at work; a row's bits then depend on the whole call, not on the row's inputs alone.
+    splits: on sm100, parts into which the keys of each row are cut and whose results are then merged: for few queries over many
+    keys. None takes as many as keep its processors at work (one on other targets); a row's bits then depend on the whole call,
+    not on the row's inputs alone.
     ctas: on sm100, 2 lets pairs of CTAs share keys and values in the forward, queries in the backward where they can (`attnc
     explain` says why not), 1 does not; None leaves the forward to the cost model, and the backward to one CTA.
     query_tiles: of a work tile of the forward on sm100: 1 takes two key tiles a step instead, for heads of no more than 128 rows;
@@ -63,8 +64,7 @@ def build(
         raise ArgumentError(f"on: {on!r}, wanted 'emulator' or nothing")
     if on == "emulator" and target == "reference":
         raise ArgumentError("on: the reference runs on the CPU as it is; the emulator runs the GPU targets")
-    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MOST_SPLITS):
-        raise ArgumentError(f"splits: {splits!r}, wanted an int from 1 to {MOST_SPLITS}, or None for as many as keep a GPU busy")
+    refuse_splits(splits, target)
     refuse_pair(ctas, target, splits)
     refuse_query_tiles(query_tiles, target, ctas)
     return Attention(spec, target, on, splits, ctas, query_tiles)
@@ -78,6 +78,14 @@ def refuse_name(spec: str | os.PathLike[str]) -> None:
     if name is not None:
         which = "the standard variant of that name" if name == spec else f"if the standard variant {name!r} is meant, it"
         raise ArgumentError(f"spec: there is no file {spec!r} here; {which} is attnspec.build(attnspec.variants.path({name!r}))")
+
+
+def refuse_splits(splits: object, target: str | None) -> None:
+    """ArgumentError for a number of parts that there is none of, or that a target does not cut keys into."""
+    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MOST_SPLITS):
+        raise ArgumentError(f"splits: {splits!r}, wanted an int from 1 to {MOST_SPLITS}, or None for as many as keep a GPU busy")
+    if splits not in (None, 1) and target in ("sm90", "reference"):
+        raise ArgumentError(f"splits: parts of the keys are for sm100, not for {target}")
 
 
 def refuse_pair(ctas: object, target: str | None, splits: int | None) -> None:

@@ -166,6 +166,8 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
         return Kernel(ReferenceProgram(emit_reference(attention.analysed), learned))
     from attnspec.lowering.schedule.refusal import Unsupported
 
+    if attention.splits not in (None, 1) and not limits_of(target).tensor_columns:
+        raise TargetError(f"splits={attention.splits}: parts of the keys are for sm100, {target} takes all keys of a row at once")
     analysed = attention.analysed
 
     def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":

@@ -16,7 +16,7 @@ from attnspec.runtime.emulation import emulation
 
 import attnspec
 from attnspec import stages
-from attnspec.errors import ArgumentError
+from attnspec.errors import ArgumentError, TargetError
 from attnspec.operators.handles import attention_of
 
 CAUSAL = "attention causal\nhead_dim 64\nmask = kv <= qpos\n"
@@ -162,6 +162,17 @@ def test_parts_keep_processors_at_work_and_have_a_few_key_tiles_each(tiles: int,
 def test_a_number_of_parts_that_no_kernel_takes_is_an_error(splits: object) -> None:
     with pytest.raises(ArgumentError, match="splits"):
         attnspec.build(CAUSAL, splits=splits)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("target", ["sm90", "reference"])
+def test_a_target_that_cuts_no_keys_into_parts_says_so(target: str) -> None:
+    with pytest.raises(ArgumentError, match=f"splits: parts of the keys are for sm100, not for {target}"):
+        attnspec.build(CAUSAL, target=target, splits=2)
+
+
+def test_a_device_that_cuts_no_keys_into_parts_says_so() -> None:
+    with pytest.raises(TargetError, match="splits=2: parts of the keys are for sm100, sm90 takes all keys of a row at once"):
+        stages.make_kernel(attnspec.build(CAUSAL, on="emulator", splits=2), "sm90")
 
 
 def test_a_variant_for_parts_survives_a_copy_and_is_found_again_by_its_handle() -> None:
