@@ -59,10 +59,13 @@ def scratch_of(call: Call, scratch: Mapping[str, int]) -> tuple[Tensor, ...]:
 
 
 def gradients_of(call: Call, learned: tuple[bool, ...], prepared: Prepared) -> Gradients:
-    """What was left there, each in the dtype of what it is the gradient of."""
+    """What was left there, each in the dtype of what it is the gradient of.
+
+    A tensor without elements has a sum of some: `as_argument`.
+    """
     found = iter(prepared.sums)
     tensors = tuple(
-        next(found).reshape(given.shape).to(given.dtype) if is_learned else None
+        next(found).flatten()[: given.numel()].reshape(given.shape).to(given.dtype) if is_learned else None
         for given, is_learned in zip(call.tensors, learned, strict=True)
     )
     return Gradients(prepared.dq, prepared.dk, prepared.dv, tensors)
