@@ -27,7 +27,8 @@ def prepare(
 ) -> Prepared:
     """Room on the call's device. learned: by declaration; scratch: of the manifest. Packed tensors are a batch of one."""
     device = call.q.device
-    dq, dk, dv = (torch.zeros(given.shape, dtype=given.dtype, device=device) for given in (call.q, call.k, call.v))
+    room = torch.empty if writes_all(call, results) else torch.zeros
+    dq, dk, dv = (room(given.shape, dtype=given.dtype, device=device) for given in (call.q, call.k, call.v))
     declared = tuple(map(as_argument, call.tensors))
     sums = [
         torch.zeros(given.shape, dtype=torch.float32, device=device)
@@ -41,6 +42,13 @@ def prepare(
         arrays = tuple(array.unsqueeze(0) for array in arrays)
     arguments = (*arrays, *scratch_of(call, scratch), *declared, *sums, *exact, *places(call))
     return Prepared(dq, dk, dv, sums, arguments)
+
+
+def writes_all(call: Call, results: Forward) -> bool:
+    """Whether the kernels write every element of dQ, dK and dV. Without queries none is launched; starts of packed sequences
+    that lie on a GPU are not read by the host, and may leave tokens at the end to nobody.
+    """
+    return bool(results.out.numel()) and not call.layout.is_packed
 
 
 def scratch_of(call: Call, scratch: Mapping[str, int]) -> tuple[Tensor, ...]:

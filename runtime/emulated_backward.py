@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnspec.runtime.backward_arguments import gradients_of, prepare
+from attnspec.runtime.backward_arguments import gradients_of, prepare, writes_all
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked
@@ -26,6 +26,9 @@ class EmulatedBackward(EmulatedBinary):
         from attnspec.emulator.launch import launch
 
         prepared = prepare(call, results, dout, dlse, self.learned, self.emitted.manifest["scratch"])
+        if writes_all(call, results):
+            for gradient in (prepared.dq, prepared.dk, prepared.dv):
+                gradient.fill_(float("nan"))  # what nobody writes is seen
         report = None
         if results.out.numel():
             report = launch(self.binary.compiled, *prepared.arguments, ctas, seed=seed, names=self.names)
