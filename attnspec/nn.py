@@ -15,7 +15,7 @@ from attnspec.language.spec import Spec
 from attnspec.language.spec import Tensor as Declared
 from attnspec.runtime.arguments import DTYPES, check_heads
 from attnspec.runtime.declared import declaration
-from attnspec.runtime.integers import value_at
+from attnspec.runtime.integers import extent_at
 
 Start = Tensor | float | Callable[[Tensor], object]
 
@@ -86,7 +86,7 @@ class Attention(torch.nn.Module):
         """A parameter of the declared shape."""
         if hasattr(self, tensor.name):
             raise ArgumentError(f"{tensor.name}: a torch module has an attribute of this name; name the tensor otherwise")
-        shape = [value_at(extent, self._sizes) for extent in tensor.shape]
+        shape = [extent_at(extent, self._sizes) for extent in tensor.shape]
         empty = torch.empty(shape, device=device, dtype=dtype or DTYPES[tensor.dtype])
         self.register_parameter(tensor.name, torch.nn.Parameter(empty))
 

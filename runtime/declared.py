@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from attnspec.backends.layout import Layout
 from attnspec.runtime.arguments import DTYPES, check_plain
-from attnspec.runtime.integers import check_integers, value_at, written
+from attnspec.runtime.integers import check_integers, extent_at, written
 from attnspec.runtime.range_ends import ends_at
 from attnspec.runtime.tracing import is_transformed
 from torch import Tensor as TorchTensor
@@ -125,7 +125,7 @@ def scalar(tensor: Tensor, value: bool | int | float, device: torch.device) -> A
 
 def check_shape(tensor: Tensor, array: TorchTensor, sizes: Mapping[str, int]) -> None:
     """The declared extents at this call's sizes."""
-    wanted = tuple(value_at(extent, sizes) for extent in tensor.shape)
+    wanted = tuple(extent_at(extent, sizes) for extent in tensor.shape)
     found = tuple(array.shape)
     if found != wanted:
         at = ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from attnspec.runtime.arguments import DTYPES
-from attnspec.runtime.integers import value_at
+from attnspec.runtime.integers import extent_at
 from attnspec.runtime.range_ends import ends_at
 from torch import Tensor
 
@@ -98,7 +98,7 @@ def starts(lengths: list[int]) -> Tensor:
 
 def draw_tensor(tensor: Declared, sizes: dict[str, int], generator: torch.Generator) -> Tensor:
     """One declared tensor."""
-    shape = tuple(value_at(extent, sizes) for extent in tensor.shape)
+    shape = tuple(extent_at(extent, sizes) for extent in tensor.shape)
     if tensor.dtype == "bool":
         return torch.rand(shape, generator=generator) < 0.5
     if tensor.dtype == "i32":

@@ -15,6 +15,11 @@ def value_at(expr: Expr, sizes: Mapping[str, int]) -> int:
     return low
 
 
+def extent_at(expr: Expr, sizes: Mapping[str, int]) -> int:
+    """Length of a declared axis: 0 where the expression is less, as `len_q + len_kv - 1` is without rows and keys."""
+    return max(0, value_at(expr, sizes))
+
+
 def written(expr: Expr) -> str:
     """An expression as the person wrote it."""
     return expr.span.source.text[expr.span.start : expr.span.end] or "an expression"

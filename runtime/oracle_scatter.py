@@ -21,7 +21,7 @@ def scatter(
 ) -> None:
     """Add each pair's slope, (heads, q, kv), to the element that the pair read; to spread, if wanted, what rows add."""
     extents = tensors[seed.tensor].shape
-    if 0 in extents:
+    if 0 in extents or not slope.size:
         return
     where = [
         np.broadcast_to(np.clip(evaluate(index, places, tensors).value, 0, extent - 1), slope.shape)

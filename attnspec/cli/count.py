@@ -98,7 +98,7 @@ def heads_to_count(analysed: Analysed, shape: CallShape) -> Iterator[tuple[int, 
 
 def extents_of(tensor: Tensor, shape: CallShape) -> tuple[int, ...]:
     """The declared shape in numbers."""
-    return tuple(value_at(extent, sizes_of(shape)) for extent in tensor.shape)
+    return tuple(max(0, value_at(extent, sizes_of(shape))) for extent in tensor.shape)
 
 
 def value_at(expr: Expr, sizes: dict[str, int]) -> int:

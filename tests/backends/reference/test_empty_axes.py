@@ -13,6 +13,7 @@ READERS = {
     "a condition of the walk": "input flag: bool[batch, len_kv]\nmask = flag[b, 0] or kv < q\n",
     "a search": "input ends: i32[len_kv, 8] sorted\nmask = ends[0, min(kv, 7)] < q\n",
     "a score": "learned t: f32[len_kv, len_q]\nscore = score + t[len_kv - 1, q] + t[kv, len_q - 1]\n",
+    "a distance": "learned t: f32[heads, len_q + len_kv - 1]\nscore = score + t[h, q - kv + len_kv - 1]\n",
     "a sink": "learned t: f32[len_q]\nlearned u: f32[len_kv]\nmask = causal\nsink = t[len_q - 1] + u[0]\n",
 }
 
