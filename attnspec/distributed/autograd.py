@@ -1,5 +1,6 @@
 """A call of all ranks as a function that autograd can differentiate: each rank its own rows, the exchange inside."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,21 +11,20 @@ from attnspec.distributed.job import Job
 from attnspec.runtime.parts import Partial
 from attnspec.runtime.reference_program import ReferenceProgram
 
+Kept = tuple[Tensor, ...]  # unrounded out and what the LSE lost, where the program has them
+
 
 class Together(torch.autograd.Function):
     """(job, q, k, v, *declared) -> (out, lse), shards all of them. Every rank must run the backward if one does."""
 
     @staticmethod
     def forward(ctx: Any, job: Job, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the strategy; keep what its backward wants: results unrounded where the program has them so."""
+        """Run the strategy; keep what its backward wants."""
         ctx.set_materialize_grads(False)
-        is_packed = job.variant.sizes.is_packed
-        merged = job.forward(batched(q, is_packed), keys_of(k, v, is_packed))
-        out, lse = unbatched(merged.out.to(q.dtype), is_packed), unbatched(merged.lse, is_packed)
+        out, lse, kept = forward(job, q, k, v)
         if any(ctx.needs_input_grad):
-            kept = merged.out if isinstance(job.variant.program, ReferenceProgram) else merged.out.to(q.dtype)
             ctx.job, ctx.dtypes = job, [tensor.dtype for tensor in tensors]
-            ctx.save_for_backward(q, k, v, kept, merged.lse, merged.lost)
+            ctx.save_for_backward(q, k, v, out, lse, *kept)
         return out, lse
 
     @staticmethod
@@ -33,18 +33,40 @@ class Together(torch.autograd.Function):
         ctx: Any, *grad_outputs: Tensor | None
     ) -> tuple[Any, ...]:
         """Gradients in the order of the arguments."""
-        q, k, v, out, lse, lost = ctx.saved_tensors
-        job: Job = ctx.job
-        is_packed = job.variant.sizes.is_packed
+        q, k, v, out, lse, *kept = ctx.saved_tensors
         dout, dlse = grad_outputs
-        dout = torch.zeros_like(out, dtype=q.dtype) if dout is None else batched(dout, is_packed)
-        dlse = torch.zeros_like(lse) if dlse is None else batched(dlse.float(), is_packed)
-        whole = Partial(out.float(), lse, lost)
-        dq, dkeys, sums = job.backward(batched(q, is_packed), keys_of(k, v, is_packed), whole, dout, dlse)
-        dk, dv = dkeys.split([k.shape[-1], v.shape[-1]], -1)
-        found = [unbatched(value.to(q.dtype), is_packed) for value in (dq, dk, dv)]
-        found += [None if value is None else value.to(dtype) for value, dtype in zip(sums, ctx.dtypes, strict=True)]
+        dout = torch.zeros_like(out) if dout is None else dout
+        dlse = torch.zeros_like(lse) if dlse is None else dlse
+        found = backward(ctx.job, (q, k, v), (out, lse, tuple(kept)), dout, dlse, ctx.dtypes)
         return None, *(value if wanted else None for value, wanted in zip(found, ctx.needs_input_grad[1:], strict=True))
+
+
+def forward(job: Job, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Kept]:
+    """out and lse of this rank's rows, and what the backward wants besides."""
+    is_packed = job.variant.sizes.is_packed
+    merged = job.forward(batched(q, is_packed), keys_of(k, v, is_packed))
+    whole, lse, lost = (unbatched(one, is_packed) for one in (merged.out, merged.lse, merged.lost))
+    kept = (whole, lost) if isinstance(job.variant.program, ReferenceProgram) else ()
+    return whole.to(q.dtype), lse, kept
+
+
+def backward(
+    job: Job,
+    arrays: tuple[Tensor, Tensor, Tensor],
+    results: tuple[Tensor, Tensor, Kept],
+    dout: Tensor,
+    dlse: Tensor,
+    dtypes: Sequence[torch.dtype],
+) -> list[Tensor | None]:
+    """Gradients of q, k, v and the declared tensors of these dtypes. results: what `forward` gave."""
+    (q, k, v), (out, lse, kept), is_packed = arrays, results, job.variant.sizes.is_packed
+    whole, lost = kept if kept else (out, torch.zeros_like(lse))
+    partial = Partial(*(batched(one, is_packed) for one in (whole.float(), lse, lost)))
+    upstream = batched(dout, is_packed), batched(dlse.float(), is_packed)
+    dq, dkeys, sums = job.backward(batched(q, is_packed), keys_of(k, v, is_packed), partial, *upstream)
+    dk, dv = dkeys.split([k.shape[-1], v.shape[-1]], -1)
+    found: list[Tensor | None] = [unbatched(value.to(q.dtype), is_packed) for value in (dq, dk, dv)]
+    return found + [None if value is None else value.to(dtype) for value, dtype in zip(sums, dtypes, strict=True)]
 
 
 def batched(array: Tensor, is_packed: bool) -> Tensor:

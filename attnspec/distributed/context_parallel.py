@@ -8,23 +8,26 @@ from torch import Tensor
 
 from attnspec.api import Attention
 from attnspec.distributed.autograd import Together
+from attnspec.distributed.contexts import handle_of, remember, spans_of
 from attnspec.distributed.estimate import H200, Machine, choose_layout
 from attnspec.distributed.job import Starts
 from attnspec.distributed.layout import Kind, SequenceLayout, layout_of
 from attnspec.distributed.load import Widths
+from attnspec.distributed.operators import attend_together
 from attnspec.distributed.placements import Placed, local
-from attnspec.distributed.plan import Plan, make_plan
-from attnspec.distributed.prepare import Layouts, axis_of
+from attnspec.distributed.plan import Plan
+from attnspec.distributed.plans import Plans
+from attnspec.distributed.prepare import Given, Layouts, axis_of
 from attnspec.distributed.programs import Programs
 from attnspec.distributed.ranks import Ranks, ranks_of
 from attnspec.distributed.shards import shard, unshard
-from attnspec.distributed.together import prepare
+from attnspec.distributed.together import job_for, meet
 from attnspec.distributed.visible import Sight, Sizes, as_values, tensors_of
 from attnspec.errors import ArgumentError
+from attnspec.runtime.tracing import is_traced
 
 STRATEGIES = ("ring", "all_gather", "ulysses", "auto")
 AUTO_HEADS = 8  # key/value heads that a layout is chosen for before any call is known
-MOST_PLANS = 64  # kept
 
 
 def context_parallel(
@@ -69,7 +72,10 @@ class ContextParallel:
         self.kinds: tuple[Kind, Kind] = layout if isinstance(layout, tuple) else (layout, layout)
         self.sharded, self.reduce_learned, self.machine = sharded, reduce_learned, machine
         self.programs = Programs(attention)
-        self._plans: dict[tuple[Sizes, Layouts], Plan] = {}
+        self.plans = Plans()
+        # A graph of torch's holds these two of it. Made now: torch.compile does not see into a cached property.
+        self.handle, self.spans = handle_of(self), (spans_of(self.kinds[0]), spans_of(self.kinds[1]))
+        self.is_alone = ranks.size == 1
         self._chosen: dict[tuple[int, int], Kind] = {}
         for kind in self.kinds:
             if kind != "auto" and not isinstance(kind, SequenceLayout):
@@ -79,6 +85,7 @@ class ContextParallel:
             if name not in declared:
                 raise ArgumentError(f"sharded: {attention.spec.name} declares no tensor {name}")
             axis_of(declared[name])
+        remember(self)
 
     def __repr__(self) -> str:
         layout = " and ".join(dict.fromkeys(getattr(kind, "name", str(kind)) for kind in self.kinds))
@@ -161,7 +168,6 @@ class ContextParallel:
         self, q: Tensor, k: Tensor, v: Tensor, *, return_lse: Literal[True], **tensors: Any
     ) -> tuple[Tensor, Tensor]: ...
 
-    @torch.compiler.disable  # what is exchanged depends on values: a graph breaks here, by design
     def __call__(
         self,
         q: Any,
@@ -187,10 +193,14 @@ class ContextParallel:
 
     def _call(self, placed: Placed, starts: tuple[Any, Any], deterministic: bool, plan: Plan | None) -> tuple[Tensor, Tensor]:
         """out and lse of this rank's rows; of one process, the plain call's."""
-        if self.ranks.size == 1:
+        if self.is_alone:
             more = {"cu_seqlens_q": starts[0], "cu_seqlens_kv": starts[1], **placed.tensors}
             return self.attention(*placed.arrays, return_lse=True, deterministic=deterministic, **more)
-        taken, job = prepare(self, placed, starts, deterministic, plan)
+        if is_traced((*placed.arrays, *placed.tensors.values())):
+            return attend_together(self, placed, starts, deterministic, plan)
+        given = Given(placed.arrays, placed.tensors, (*self.sharded, *placed.sharded), starts, deterministic, plan)
+        taken, rows = meet(self, given)
+        job = job_for(self, taken, rows, deterministic, plan)
         return Together.apply(job, taken.q, taken.k, taken.v, *taken.tensors)
 
     def kinds_of(self, len_q: int, len_kv: int) -> tuple[Kind, Kind]:
@@ -203,13 +213,5 @@ class ContextParallel:
         return rows, keys
 
     def plan_of(self, sizes: Sizes, layouts: Layouts, arrays: Mapping[str, Any], starts: Starts) -> Plan:
-        """A plan; kept where it depends on sizes alone. arrays: the tensors that the mask's ranges read."""
-        key = sizes, layouts
-        if not arrays and key in self._plans:
-            return self._plans[key]
-        made = make_plan(Sight(self.attention.analysed.keys, sizes, arrays), self._widths(sizes), *layouts, *starts)
-        if not arrays:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = made
-        return made
+        """A plan. arrays: the tensors that the mask's ranges read."""
+        return self.plans.of(Sight(self.attention.analysed.keys, sizes, arrays), self._widths(sizes), layouts, starts)

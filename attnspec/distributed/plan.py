@@ -2,9 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from secrets import randbits
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
 
 from attnspec.distributed.layout import SequenceLayout
 from attnspec.distributed.load import Load, Widths, load_of
@@ -25,6 +30,17 @@ class Part:
 
 
 Pairs = Mapping[tuple[int, int], tuple[Part, ...]]
+_ticketed: "WeakValueDictionary[int, Plan]" = WeakValueDictionary()
+
+
+def new_ticket() -> Tensor:
+    """A number that no other plan has, in this process or another: a graph of torch's takes it for an input like any other."""
+    return torch.tensor(randbits(62), device="cpu")
+
+
+def ticketed(number: int) -> "Plan | None":
+    """The plan of a number, while somebody holds it."""
+    return _ticketed.get(number)
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,7 @@ class Plan:
     """Parts by (rank of the queries, rank of the keys); what has no parts is empty: not computed and not sent.
 
     needs: the keys of an owner that a rank sees, as pieces of the owner's shard, disjoint and in order of its rows.
+    ticket: a number of its own.
     """
 
     layout_q: SequenceLayout
@@ -42,6 +59,11 @@ class Plan:
     keys: tuple[Piece, ...]
     parts: Pairs
     needs: Mapping[tuple[int, int], tuple[Piece, ...]]
+    ticket: Tensor = field(default_factory=new_ticket, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Found by its ticket from now on."""
+        _ticketed[int(self.ticket)] = self
 
     @property
     def ranks(self) -> int:

@@ -13,6 +13,7 @@ from attnspec.backends.layout import Layout, Segment
 from attnspec.distributed.agree import Card, check_rows
 from attnspec.distributed.job import Starts
 from attnspec.distributed.layout import Kind, SequenceLayout, layout_of
+from attnspec.distributed.plan import Plan
 from attnspec.distributed.visible import Sizes
 from attnspec.errors import ArgumentError
 from attnspec.language.expr import Name
@@ -50,11 +51,29 @@ class Taken:
         return self.q.shape[-3], self.k.shape[-3]
 
 
-def take(
-    spec: Spec, arrays: tuple[Any, Any, Any], tensors: Mapping[str, Any], sharded: Sequence[str], starts: tuple[Any, Any]
-) -> Taken:
+@dataclass(frozen=True)
+class Given:
+    """A call as a rank makes it.
+
+    sharded: declared tensors in shards. wanted: whether q, k, v and each declared tensor want a gradient; None: as the tensors
+    say. problem: what was found wrong before.
+    """
+
+    arrays: tuple[Any, Any, Any]
+    tensors: Mapping[str, Any]
+    sharded: Sequence[str]
+    starts: tuple[Any, Any]
+    deterministic: bool
+    plan: Plan | None
+    wanted: Sequence[bool] | None = None
+    problem: str = ""
+
+
+def take(spec: Spec, given: Given) -> Taken:
     """ArgumentError for what is wrong on this rank whatever the others have."""
-    q, k, v = arrays
+    if given.problem:
+        raise ArgumentError(given.problem)
+    (q, k, v), starts = given.arrays, given.starts
     check_kinds(spec, q, k, v)
     check_agree(q, k, v, spec.is_varlen)
     check_heads(spec, q.shape[-2], k.shape[-2])
@@ -67,8 +86,8 @@ def take(
             raise ArgumentError(f"cu_seqlens_kv: {found}")
     elif starts != (None, None):
         raise ArgumentError("cu_seqlens: only a variant with `varlen` takes packed sequences")
-    declared = take_declared(spec, tensors, q.device)
-    axes = tuple(axis_of(tensor) if tensor.name in sharded else None for tensor in spec.tensors)
+    declared = take_declared(spec, given.tensors, q.device)
+    axes = tuple(axis_of(tensor) if tensor.name in given.sharded else None for tensor in spec.tensors)
     return Taken(q, k, v, declared, axes, starts)
 
 
@@ -80,7 +99,12 @@ def axis_of(tensor: Declared) -> int:
     raise ArgumentError(f"sharded: {tensor.name}: {declaration(tensor)} has no axis of extent len_q or len_kv to cut")
 
 
-def card_of(spec: Spec, taken: Taken, options: Mapping[str, str], readers: frozenset[str], version: str) -> Card:
+def wants(arrays: Sequence[Tensor]) -> list[bool]:
+    """Whether a gradient of each is asked for."""
+    return [array.requires_grad and torch.is_grad_enabled() for array in arrays]
+
+
+def card_of(spec: Spec, taken: Taken, given: Given, options: Mapping[str, str], readers: frozenset[str], version: str) -> Card:
     """What this rank says. readers: tensors whose values decide what is sent to whom."""
     q, k = taken.q, taken.k
     shapes, values = [], []
@@ -89,8 +113,9 @@ def card_of(spec: Spec, taken: Taken, options: Mapping[str, str], readers: froze
         shapes.append(f"{tensor.name} ({', '.join(shape)})")
         if tensor.name in readers and axis is None:
             values.append(f"{tensor.name} #{digest(array)}")
-    wanted = [name for name, array in zip(("q", "k", "v"), (q, k, taken.v)) if array.requires_grad]
-    wanted += [tensor.name for tensor, array in zip(spec.tensors, taken.tensors) if array.requires_grad and tensor.is_learned]
+    flags = given.wanted or wants((q, k, taken.v, *taken.tensors))
+    names = ("q", "k", "v", *(tensor.name if tensor.is_learned else "" for tensor in spec.tensors))
+    wanted = [name for name, flag in zip(names, flags, strict=True) if flag and name]
     starts = [" ".join(map(str, numbers(one))) for one in taken.starts if one is not None]
     said = {
         "attnspec": version,
@@ -101,7 +126,7 @@ def card_of(spec: Spec, taken: Taken, options: Mapping[str, str], readers: froze
         "packed sequences": " and ".join(starts),
         "shapes of declared tensors": ", ".join(shapes),
         "values of the tensors that the mask's ranges read": ", ".join(values),
-        "gradients wanted": ", ".join(wanted) if torch.is_grad_enabled() else "",
+        "gradients wanted": ", ".join(wanted),
         **options,
     }
     return Card(said, taken.rows)

@@ -11,9 +11,8 @@ from attnspec.distributed.all_gather import gather_rows
 from attnspec.distributed.compute import Variant
 from attnspec.distributed.estimate import choose_strategy
 from attnspec.distributed.job import Job, Sharded
-from attnspec.distributed.placements import Placed
 from attnspec.distributed.plan import Plan
-from attnspec.distributed.prepare import Layouts, Taken, card_of, check_whole, layouts_of, sizes_of, take
+from attnspec.distributed.prepare import Given, Layouts, Taken, card_of, check_whole, layouts_of, sizes_of, take
 from attnspec.distributed.programs import spec_of
 from attnspec.distributed.visible import as_values, tensors_of
 from attnspec.errors import ArgumentError
@@ -22,31 +21,42 @@ if TYPE_CHECKING:
     from attnspec.distributed.context_parallel import ContextParallel
 
 
-def prepare(
-    context: "ContextParallel", placed: Placed, starts: tuple[Any, Any], deterministic: bool, plan: Plan | None
-) -> tuple[Taken, Job]:
-    """The job of a call. ArgumentError on every rank where a rank's arguments are wrong, or differ from another's."""
+Rows = list[tuple[int, int]]
+
+
+def meet(context: "ContextParallel", given: Given) -> tuple[Taken, Rows]:
+    """What this rank was given, checked, and the rows of q and of k of every rank.
+
+    ArgumentError on every rank where a rank's arguments are wrong, or differ from another's.
+    """
     spec, taken = context.attention.spec, None
-    readers = frozenset[str]() if plan is not None else tensors_of(context.attention.analysed.keys)
+    readers = frozenset[str]() if given.plan is not None else tensors_of(context.attention.analysed.keys)
     try:
-        taken = take(spec, placed.arrays, placed.tensors, (*context.sharded, *placed.sharded), starts)
-        card = card_of(spec, taken, options(context, deterministic, plan), readers, __version__)
+        taken = take(spec, given)
+        card = card_of(spec, taken, given, options(context, given.deterministic, given.plan), readers, __version__)
     except ArgumentError as error:
         card = Card({}, (0, 0), str(error))
     rows = agree(context.ranks, card)
     assert taken is not None  # where it is None, every rank has raised
+    return taken, rows
+
+
+def job_for(context: "ContextParallel", taken: Taken, rows: Rows, deterministic: bool, plan: Plan | None) -> Job:
+    """The job of a call that all ranks agree on: shards of declared tensors are gathered, and it is planned."""
+    spec = context.attention.spec
     len_q, len_kv = (sum(counts) for counts in zip(*rows, strict=True))
     layouts = layouts_of(context.kinds_of(len_q, len_kv), rows)
-    sizes, given = sizes_of(spec, taken, layouts)
+    sizes, starts = sizes_of(spec, taken, layouts)
     tensors, sharded = whole(context, taken, layouts)
     check_whole(spec, sizes, tensors)
     if plan is None:
+        readers = tensors_of(context.attention.analysed.keys)
         read = [(tensor.name, array) for tensor, array in zip(spec.tensors, tensors) if tensor.name in readers]
         arrays = {name: as_values(array.cpu().numpy()) for name, array in read}
-        plan = context.plan_of(sizes, layouts, arrays, given)
+        plan = context.plan_of(sizes, layouts, arrays, starts)
     elif (plan.layout_q, plan.layout_kv) != layouts or plan.sight.sizes != sizes:
         raise ArgumentError(f"plan: made for {plan.sight.sizes}, in its shards, but this call has {sizes}")
-    return taken, job_of(context, taken, plan, tensors, sharded, given, deterministic)
+    return job_of(context, taken, plan, tensors, sharded, starts, deterministic)
 
 
 def options(context: "ContextParallel", deterministic: bool, plan: Plan | None) -> Mapping[str, str]:

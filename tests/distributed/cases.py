@@ -22,7 +22,7 @@ LARGEST_GROUP = 2
 
 @dataclass(frozen=True)
 class Case:
-    """A call. variant: a name or a text."""
+    """A call. variant: a name or a text. backend: of torch.compile, None for a call that is not compiled."""
 
     variant: str
     shape: Shape
@@ -30,6 +30,7 @@ class Case:
     layout: Kind = "contiguous"
     seed: int = 1
     sharded: tuple[str, ...] = ()
+    backend: str | None = None
 
     def spec(self) -> Spec:
         """With a group that few heads are enough for."""
@@ -57,7 +58,11 @@ def run_case(group: ProcessGroup, case: Case) -> dict[str, Tensor]:
     """Results and gradients of this rank, by name."""
     spec = case.spec()
     inputs, rank, size = case.inputs(spec), group.rank(), group.size()
-    attention = context_parallel(attnspec.build(spec), group, case.strategy, case.layout, sharded=case.sharded)
+    context = context_parallel(attnspec.build(spec), group, case.strategy, case.layout, sharded=case.sharded)
+    attention: Any = context
+    if case.backend is not None:
+        torch.compiler.reset()
+        attention = torch.compile(context, fullgraph=True, backend=case.backend)
     rows, keys = layouts(case, inputs, size)
     at = 0 if spec.is_varlen else 1
     leaves = {"q": shard_of(inputs.q, rows, rank, at), "k": shard_of(inputs.k, keys, rank, at)}
@@ -67,7 +72,7 @@ def run_case(group: ProcessGroup, case: Case) -> dict[str, Tensor]:
         if tensor.name in case.sharded:
             axis, layout = cut(tensor.shape, rows, keys)
             tensors[tensor.name] = shard_of(tensors[tensor.name], layout, rank, axis)
-    for name in attention.attention.learned:
+    for name in context.attention.learned:
         leaves[name] = tensors[name] = tensors[name].detach().clone()
     for leaf in leaves.values():
         leaf.requires_grad_()

@@ -26,17 +26,19 @@ def draw(rows: int, heads: int = 2, **more: Any) -> list[torch.Tensor]:
     return [torch.randn(1, rows, heads, 16, generator=torch.Generator().manual_seed(1)).bfloat16() for _ in range(3)]
 
 
-def message_of(group: ProcessGroup, fault: str) -> str:
-    """What a rank is told, the second rank being wrong."""
+def message_of(group: ProcessGroup, fault: str, backend: str | None = None) -> str:
+    """What a rank is told, the second rank being wrong. backend: of torch.compile."""
     is_wrong = group.rank() == 1
     attention = attnspec.build(WINDOW if fault == "spec" and is_wrong else DOCUMENTS if fault == "values" else CAUSAL)
     strategy = "all_gather" if fault == "strategy" and is_wrong else "ring"
-    together = context_parallel(attention, group, strategy, "contiguous")
+    together = compiled(context_parallel(attention, group, strategy, "contiguous"), backend)
     q, k, v = draw(5 if fault == "rows" and is_wrong else 4, 4 if fault == "heads" and is_wrong else 2)
     tensors = {}
     if fault == "values":
         ids = torch.arange(12, dtype=torch.int32)[None] // (5 if is_wrong else 4)
         tensors = {"ids_q": ids, "ids_kv": ids}
+    if fault == "name" and is_wrong:
+        tensors = {"ids": torch.zeros(1)}
     if fault == "dtype" and is_wrong:
         q = q.float()
     if fault == "batch" and is_wrong:
@@ -50,11 +52,19 @@ def message_of(group: ProcessGroup, fault: str) -> str:
     return "no error"
 
 
-def die(group: ProcessGroup, how: str) -> tuple[str, float]:
+def compiled(together: Any, backend: str | None) -> Any:
+    """Through torch.compile without graph breaks, if a backend is given."""
+    if backend is None:
+        return together
+    torch.compiler.reset()
+    return torch.compile(together, fullgraph=True, backend=backend)
+
+
+def die(group: ProcessGroup, how: str, backend: str | None = None) -> tuple[str, float]:
     """The error of a rank whose neighbour ends, or stops, in the midst of a call; and the seconds it took to know."""
     from attnspec.distributed import ring
 
-    together = context_parallel(attnspec.build(CAUSAL), group)
+    together = compiled(context_parallel(attnspec.build(CAUSAL), group), backend)
     q, k, v = draw(4)
     together(q, k, v)
     if group.rank() == 1:

@@ -137,19 +137,3 @@ def drawn() -> list[Tensor]:
 def shard(whole: Tensor, group: ProcessGroup) -> Tensor:
     """Rows of this rank, as DTensor cuts."""
     return whole.chunk(group.size(), 1)[group.rank()].contiguous()
-
-
-def compiled(group: ProcessGroup) -> tuple[bool, int]:
-    """Whether a compiled function around a call gives what the plain one does, and how often its graph breaks."""
-    import torch._dynamo
-
-    q, k, v, sinks, decay = drawn()
-    together = context_parallel(attnspec.build(VARIANT), group)
-    parts = [shard(one, group) for one in (q, k, v)]
-
-    def around(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return together(q * 2, k, v, sinks=sinks, decay=decay).sin() + 1
-
-    counts = torch._dynamo.explain(around)(*parts)
-    found = torch.compile(around, backend="aot_eager")(*parts)
-    return bool(found.equal(around(*parts))), counts.graph_break_count

@@ -19,6 +19,7 @@ WORDS = {
     "rows": "q: ranks 0 and 2 have 4, 4 rows, the layout contiguous of 13 positions over 3 ranks gives 5, 3",
     "values": "values of the tensors that the mask's ranges read: ids_q #",
     "dtype": "on rank 1: q: dtype torch.float32, wanted torch.bfloat16",
+    "name": "on rank 1: ids: causal declares no such tensor; it declares none",
     "batch": "batch: 1 on ranks 0 and 2; 2 on rank 1",
     "gradient": "gradients wanted: none on ranks 0 and 2; q on rank 1",
 }
@@ -27,6 +28,14 @@ WORDS = {
 @pytest.mark.parametrize("fault", WORDS)
 def test_a_rank_that_differs_is_named_on_all_ranks(processes, fault):
     found = processes.run(3, faults.message_of, fault)
+    assert len(set(found)) == 1
+    assert WORDS[fault] in found[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", WORDS)
+def test_a_rank_that_differs_is_named_on_all_ranks_of_a_compiled_call(processes, fault):
+    found = processes.run(3, faults.message_of, fault, "aot_eager")
     assert len(set(found)) == 1
     assert WORDS[fault] in found[0]
 
@@ -63,13 +72,17 @@ def test_what_is_no_group_is_an_error():
         context_parallel(attnspec.build(faults.CAUSAL), 4)
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
-def test_a_rank_that_is_gone_ends_the_others_within_the_timeout(how):
+SLOW = pytest.mark.slow
+ENDS = [("killed", None), pytest.param("stopped", None, marks=SLOW), pytest.param("killed", "aot_eager", marks=SLOW)]
+
+
+@pytest.mark.parametrize(("how", "backend"), ENDS)
+def test_a_rank_that_is_gone_ends_the_others_within_the_timeout(how, backend):
     timeout = 8.0
     started = Processes(3, timeout=timeout)
     try:
         for end in started.ends:
-            end.send((3, faults.die, (how,)))
+            end.send((3, faults.die, (how, backend)))
         answers = [end.recv() for rank, end in enumerate(started.ends) if rank != 1 and end.poll(90)]
         assert len(answers) == 2
         for result, error in answers:
