@@ -43,7 +43,7 @@ def build(
     keys. None takes as many as keep its processors at work (one on other targets); a row's bits then depend on the whole call,
     not on the row's inputs alone.
     ctas: on sm100, 2 lets pairs of CTAs share keys and values in the forward, queries in the backward where they can (`attnc
-    explain` says why not), 1 does not; None leaves the forward to the cost model, and the backward to one CTA.
+    explain` says why not), 1 does not; None leaves both to the cost model, in which a call of few keys has a backward of its own.
     query_tiles: of a work tile of the forward on sm100: 1 takes two key tiles a step instead, for heads of no more than 128 rows;
     2 is what is made unasked.
     SpecError if the spec is wrong; TargetError if the target cannot run it.

@@ -70,13 +70,13 @@ def draw(
 ) -> "Dataflow":
     """Analysed to the graph of one kernel for a chip: tile operations and the values between them.
 
-    ctas: that share a work tile; None leaves a forward to the cost model. A backward that two cannot share is of one, and so is
-    every backward for None, until a pair has run on a GPU.
+    ctas: that share a work tile; None leaves it to the cost model. A backward that two cannot share is of one.
     query_tiles: of a work tile of the forward; 1 takes two key tiles a step, None is 2 where they fit. deterministic: of a
     backward. `Unsupported` for a choice that the variant or the chip does not leave.
     """
     from attnspec.lowering.dataflow.draw import draw
-    from attnspec.lowering.schedule.choose_ctas import choose_backward_ctas, choose_ctas
+    from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
+    from attnspec.lowering.schedule.choose_ctas import choose_ctas
     from attnspec.lowering.schedule.refuse_one_query_tile import refuse_query_tiles
 
     limits = limits_of(target)
@@ -86,7 +86,7 @@ def draw(
     if direction == "forward":
         refuse_query_tiles(analysed, limits, query_tiles, ctas)
     if direction == "backward":
-        ctas = choose_backward_ctas(analysed, limits, ctas or 1)
+        ctas = choose_backward_ctas(analysed, limits, ctas)
     elif ctas is None:
         ctas = 1 if one else choose_ctas(analysed, limits)
     in_registers = not limits.tensor_columns
@@ -164,34 +164,43 @@ def make_kernel(attention: "Attention", target: str) -> "Kernel":
     learned = attention.learned_flags
     if target == "reference":
         return Kernel(ReferenceProgram(emit_reference(attention.analysed), learned))
+    from attnspec.lowering.schedule.choose_backward_ctas import short_calls
     from attnspec.lowering.schedule.refusal import Unsupported
+    from attnspec.runtime.backward_forms import Form
 
     if attention.splits not in (None, 1) and not limits_of(target).tensor_columns:
         raise TargetError(f"splits={attention.splits}: parts of the keys are for sm100, {target} takes all keys of a row at once")
     analysed = attention.analysed
 
-    def scheduled(direction: Literal["forward", "backward"], deterministic: bool = False) -> "Schedule":
-        ctas = attention.ctas if attention.splits == 1 else 1  # a pair of CTAs visits all keys of its rows
+    def scheduled(
+        direction: Literal["forward", "backward"], ctas: Literal[1, 2] | None, deterministic: bool = False
+    ) -> "Schedule":
         choices = {"query_tiles": attention.query_tiles, "deterministic": deterministic}
         try:
             return place(draw(analysed, direction, target, ctas, **choices), analysed, target)
         except Unsupported as error:
             raise TargetError(str(error)) from None
 
-    schedule = scheduled("forward")
+    def of_backward(form: Form) -> "Schedule":
+        return scheduled("backward", 1 if form.is_short else attention.ctas, form.deterministic)
+
+    def short() -> int:
+        return short_calls(analysed, limits_of(target)) if attention.ctas is None else 0
+
+    schedule = scheduled("forward", attention.ctas if attention.splits == 1 else 1)  # a pair of CTAs visits all keys of its rows
     emitted, width_v = emit(analysed, schedule), attention.spec.head_dim_v
     if attention.on == "emulator":
         from attnspec.runtime.emulated_backward import EmulatedBackward
         from attnspec.runtime.emulated_program import EmulatedProgram
 
-        def make_backward(deterministic: bool) -> EmulatedBackward:
-            schedule = scheduled("backward", deterministic)
+        def make_backward(form: Form) -> EmulatedBackward:
+            schedule = of_backward(form)
             return EmulatedBackward(emit(analysed, schedule), schedule, learned)
 
-        return Kernel(EmulatedProgram(emitted, schedule, width_v, splits=attention.splits, make_backward=make_backward))
+        return Kernel(EmulatedProgram(emitted, schedule, width_v, None, attention.splits, make_backward, short))
     from attnspec.runtime.launched_program import LaunchedProgram
 
-    program = LaunchedProgram(
-        emitted, width_v, learned, lambda fixed: emit(analysed, scheduled("backward", fixed)), splits=attention.splits
-    )
-    return Kernel(program)
+    def make_module(form: Form) -> "Emitted":
+        return emit(analysed, of_backward(form))
+
+    return Kernel(LaunchedProgram(emitted, width_v, learned, make_module, splits=attention.splits, short_calls=short))

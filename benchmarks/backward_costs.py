@@ -134,7 +134,8 @@ Made by `python -m benchmarks.backward_costs`, which needs no GPU. One key tile 
 difference is divided by the tiles between. Causal: tiles that no mask touches. bf16, normally distributed inputs. What is counted
 is said in [performance.md](performance.md); of flash-attn-4 4.0.0b36 another emulator, which shares no code with ours, counted
 the PTX. At D 128 its CTAs work in pairs, ours where a title says so; at D 96 there are no figures of it. Of a pair, which has 256
-keys, half of what both do: each tile of 128 keys is one CTA's.
+keys, half of what both do: each tile of 128 keys is one CTA's. Which form is taken, `attnc explain` says: pairs for dense and
+causal D 128 (but for calls of few keys), and for dense D 96.
 """
 
 

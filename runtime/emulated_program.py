@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from attnspec.runtime.backward_forms import BackwardForms, Form, none_is_short
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.choose_parts import parts_of
 from attnspec.runtime.emulated_backward import EmulatedBackward
@@ -23,27 +24,33 @@ CTAS = 4  # of the pretended GPU: few, so that small calls give a CTA several ti
 
 @dataclass(frozen=True)
 class EmulatedProgram(EmulatedBinary):
-    """The forward of a GPU target. seed: of the timing; None is program order. A fault that the emulator finds is raised."""
+    """The forward of a GPU target. seed: of the timing; None is program order. A fault that the emulator finds is raised.
+
+    make_backward, short_calls: see `BackwardForms`.
+    """
 
     width_v: int
     seed: int | None = None
     splits: int | None = 1
-    make_backward: Callable[[bool], EmulatedBackward] | None = None
+    make_backward: Callable[[Form], EmulatedBackward] | None = None
+    short_calls: Callable[[], int] = none_is_short
 
     @cached_property
-    def made_backward(self) -> EmulatedBackward:
-        """The backward, compiled when it is first asked for."""
-        return self._make(False)
-
-    @cached_property
-    def made_deterministic(self) -> EmulatedBackward:
-        """The one whose bits do not depend on timing."""
-        return self._make(True)
-
-    def _make(self, deterministic: bool) -> EmulatedBackward:
+    def backwards(self) -> BackwardForms[EmulatedBackward]:
+        """The backward's kernels, compiled when they are first asked for."""
         if self.make_backward is None:
             raise TargetError(f"this kernel of {self.emitted.target} was made without its backward")
-        return self.make_backward(deterministic)
+        return BackwardForms(self.make_backward, self.short_calls)
+
+    @property
+    def made_backward(self) -> EmulatedBackward:
+        """The backward of all calls but short ones."""
+        return self.backwards.at(Form())
+
+    @property
+    def made_deterministic(self) -> EmulatedBackward:
+        """The one whose bits do not depend on timing."""
+        return self.backwards.at(Form(deterministic=True))
 
     def forward(self, call: Call, /) -> Forward:
         """out and lse of a call on CPU tensors."""
@@ -66,5 +73,4 @@ class EmulatedProgram(EmulatedBinary):
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients of a call on CPU tensors. `TargetError` names the statement that the target's backward cannot run."""
-        made = self.made_deterministic if call.deterministic else self.made_backward
-        return made.run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]
+        return self.backwards.of(call).run(call, results, dout, dlse, CTAS, chosen_seed(self.seed))[0]

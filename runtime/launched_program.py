@@ -9,6 +9,7 @@ import torch
 from attnspec.backends.emitted import Emitted
 from attnspec.backends.layout import Layout
 from attnspec.runtime.backward_arguments import gradients_of, prepare
+from attnspec.runtime.backward_forms import BackwardForms, Form, none_is_short
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.choose_parts import parts_of
 from attnspec.runtime.kernel_arguments import as_argument, empty_results, forward_arguments
@@ -41,16 +42,17 @@ class Known(NamedTuple):
 class LaunchedProgram:
     """Kernels of one variant; each is compiled, or read from the disk, when it is first wanted, and serves every device and size.
 
-    learned: by declaration. make_backward: the backward's module, by `deterministic`. load: a module to its host function.
-    splits: parts of the keys, see `choose_parts`.
+    learned: by declaration. make_backward: a module of the backward. load: a module to its host function.
+    splits: parts of the keys, see `choose_parts`. short_calls: see `BackwardForms`.
     """
 
     emitted: Emitted
     width_v: int
     learned: tuple[bool, ...]
-    make_backward: Callable[[bool], Emitted]
+    make_backward: Callable[[Form], Emitted]
     load: Callable[[Emitted], Callable[..., Any]] = function_of
     splits: int | None = 1
+    short_calls: Callable[[], int] = none_is_short
     known: dict[int, Known] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -59,17 +61,12 @@ class LaunchedProgram:
         return self.load(self.emitted)
 
     @cached_property
-    def backward_function(self) -> tuple[Emitted, Callable[..., Any]]:
-        """The backward's module and host function."""
-        return self._backward(False)
+    def backwards(self) -> BackwardForms[tuple[Emitted, Callable[..., Any]]]:
+        """Modules of the backward, and their host functions."""
+        return BackwardForms(self._loaded, self.short_calls)
 
-    @cached_property
-    def deterministic_function(self) -> tuple[Emitted, Callable[..., Any]]:
-        """Those whose bits do not depend on timing."""
-        return self._backward(True)
-
-    def _backward(self, deterministic: bool) -> tuple[Emitted, Callable[..., Any]]:
-        emitted = self.make_backward(deterministic)
+    def _loaded(self, form: Form) -> tuple[Emitted, Callable[..., Any]]:
+        emitted = self.make_backward(form)
         return emitted, self.load(emitted)
 
     def forward(self, call: Call, /) -> Forward:
@@ -111,7 +108,7 @@ class LaunchedProgram:
 
     def backward(self, call: Call, results: Forward, dout: Tensor, dlse: Tensor, /) -> Gradients:
         """Gradients. `TargetError` names the statement that the target's backward cannot run."""
-        emitted, function = self.deterministic_function if call.deterministic else self.backward_function
+        emitted, function = self.backwards.of(call)
         call = detached(call)
         results = Forward(results.out.detach(), results.lse.detach(), ())
         prepared = prepare(call, results, dout.detach(), dlse.detach(), self.learned, emitted.manifest["scratch"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.dataflow.draw import draw
+from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
 from attnspec.lowering.schedule.find_solution import SHIPPED, key_of, rounded
 from attnspec.lowering.schedule.place import ask
 from attnspec.lowering.schedule.refusal import Unsupported
@@ -38,11 +39,12 @@ def questions() -> Iterator[Analysed]:
 
 
 def kernels(analysed: Analysed) -> Iterator[Question]:
-    """The forward and the backward of a variant, where the chip can run them."""
+    """The forward and the backward of a variant, where the chip can run them; of pairs of CTAs too where the model finds them."""
     try:
         refuse_unsupported(analysed, LIMITS)
         yield rounded(ask(draw(analysed, "forward"), analysed, LIMITS))
-        yield rounded(ask(draw(analysed, "backward"), analysed, LIMITS))
+        for ctas in range(1, choose_backward_ctas(analysed, LIMITS) + 1):
+            yield rounded(ask(draw(analysed, "backward", ctas=ctas), analysed, LIMITS))
     except Unsupported:
         return
 

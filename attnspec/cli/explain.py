@@ -133,18 +133,24 @@ def show_count(counted: "Count | str", shape: CallShape) -> str:
 
 def show_kernel(analysed: "Analysed", schedule: "Schedule | str", target: str, name: str) -> str:
     """The schedule's tables."""
-    from attnspec import stages
-    from attnspec.lowering.schedule.choose_ctas import explain_ctas
     from attnspec.lowering.schedule.show import show_schedule
-
-    limits = stages.limits_of(target)
 
     if isinstance(schedule, str):
         return f"{target} {name} kernel\n  none: {schedule}"
-    title = f"{target} {name} kernel ({schedule.threads} threads)"
-    if schedule.dataflow.key_tiles == 1 and (name == "forward" or limits.tensor_columns):
-        title += f"\n\n{explain_ctas(analysed, limits, schedule.dataflow.ctas, schedule.dataflow.direction)}"
-    return f"{title}\n\n{show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()}"
+    parts = [f"{target} {name} kernel ({schedule.threads} threads)", *tell_ctas(analysed, schedule, target)]
+    return "\n\n".join([*parts, show_schedule(schedule, masked_prices(analysed, schedule, target)).rstrip()])
+
+
+def tell_ctas(analysed: "Analysed", schedule: "Schedule", target: str) -> list[str]:
+    """How many CTAs share a work tile, and why; nothing where there is no choice."""
+    from attnspec import stages
+    from attnspec.lowering.schedule.choose_backward_ctas import explain_backward_ctas
+    from attnspec.lowering.schedule.choose_ctas import explain_ctas
+
+    flow, limits = schedule.dataflow, stages.limits_of(target)
+    if flow.direction == "backward":
+        return [explain_backward_ctas(analysed, limits, flow.ctas)] if limits.tensor_columns else []
+    return [explain_ctas(analysed, limits, flow.ctas)] if flow.key_tiles == 1 else []
 
 
 def masked_prices(analysed: "Analysed", schedule: "Schedule", target: str) -> Any:
@@ -178,7 +184,9 @@ def as_dict(
         "tiles": {"reason": counted} if isinstance(counted, str) else asdict(counted),
         "analysed": analysed_as_dict(analysed),
         **{
-            name: {"target": target, "reason": one} if isinstance(one, str) else schedule_as_dict(one)
+            name: {"target": target, "reason": one}
+            if isinstance(one, str)
+            else {**schedule_as_dict(one), "ctas": one.dataflow.ctas, "why_ctas": "\n".join(tell_ctas(analysed, one, target))}
             for name, one in (("kernel", schedule), ("backward", backward))
         },
     }

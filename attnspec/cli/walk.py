@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from attnspec.backends.emitted import Emitted
     from attnspec.language.spec import Spec
     from attnspec.lowering.analysis.analysed import Analysed
+    from attnspec.lowering.dataflow.graph import Dataflow
     from attnspec.lowering.schedule.schedule import Schedule
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ def walk_to_kernel(
     dataflow = walk.step(
         f"{of}dataflow",
         lambda: stages.draw(analysed, direction, target, ctas, query_tiles=query_tiles),
-        lambda flow: f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}",
+        tell_dataflow,
     )
     schedule = walk.step(f"{of}schedule", lambda: stages.place(dataflow, analysed, target, show_progress), tell_schedule)
     return schedule, walk.step(f"{of}emitted", lambda: stages.emit(analysed, schedule), tell_emitted)
@@ -143,6 +144,12 @@ def tell_analysed(analysed: "Analysed") -> str:
     keys = "exact" if analysed.keys.exact else "not exact"
     row_max = "needed" if analysed.bounds.needs_row_max else "not needed (the score is bounded)"
     return f"tile walk {keys}, row maximum {row_max}"
+
+
+def tell_dataflow(flow: "Dataflow") -> str:
+    """Its size, and whether a work tile has more than one CTA."""
+    pairs = f", in {flow.ctas} CTAs a work tile" if flow.ctas > 1 else ""
+    return f"{counted(len(flow.operations), 'operation')}, {counted(len(flow.values), 'edge')}{pairs}"
 
 
 def tell_schedule(schedule: "Schedule") -> str:

@@ -24,8 +24,21 @@ def test_compile_writes_a_backward_of_pairs_where_they_can_share_it(attnc: Attnc
         assert ["cluster=[pair.CTAS, 1, 1]" in text for text in texts] == [True, is_paired]
 
 
+def test_the_backward_is_of_pairs_where_the_model_finds_them(attnc: Attnc) -> None:
+    """And says so, with the cycles of both forms, in text and for machines."""
+    assert "CTAs a work tile: 2, as the model finds" in attnc("explain", "dense").out
+    found = attnc("explain", "dense", "--json").json
+    assert (found["kernel"]["ctas"], found["backward"]["ctas"]) == (1, 2)
+    assert all(
+        f"{ctas}: a step takes {cycles} cycles" in found["backward"]["why_ctas"] for ctas, cycles in ((1, 3656), (2, 3192))
+    )
+    for option, is_paired in (((), True), (("--ctas", "1"), False)):
+        assert attnc("compile", "dense", *option, "--emit", "source", "-o", "made").code == 0
+        assert ("cluster=[pair.CTAS, 1, 1]" in (attnc.folder / "made" / "backward.py").read_text()) == is_paired
+
+
 def test_explain_tells_why_a_backward_is_not_of_pairs(attnc: Attnc) -> None:
-    assert "the model would choose 2" in attnc("explain", "dense").out
+    assert "hangs on `prefix`" in attnc("explain", "prefix_lm").out
     assert "summed along diagonals" in attnc("explain", "relative_bias", "--ctas", "2").out
 
 

@@ -1,5 +1,7 @@
 """Kernels as a GPU is given them, all but the last step: host function, arguments, scratch and results are the real ones."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from attnspec.runtime import launched_program
@@ -26,7 +28,7 @@ def program_of(attention, target: str, load=function_in_emulator) -> LaunchedPro
     """The program that a GPU would run."""
     made = stages.make_kernel(attention, target).program
     assert isinstance(made, LaunchedProgram)
-    return LaunchedProgram(made.emitted, made.width_v, made.learned, made.make_backward, load)
+    return replace(made, load=load)
 
 
 def results(attention, kernel, inputs, *, backward: bool):
@@ -75,6 +77,25 @@ def test_a_kernel_is_loaded_once_for_all_sizes_and_strides():
         Kernel(program)(attention.checks.call(wide[:, :, :2], wide[:, :, 2:4], wide[:, :, 4:], {}, WHOLE, False))
     assert loads == ["forward", "backward"]
     assert len(launches) == 9
+
+
+def test_a_call_of_few_keys_has_a_backward_of_one_cta_where_others_have_pairs():
+    """Up to 640 keys pairs are no faster (`short_calls`). Each is loaded when it is first wanted."""
+    pairs, launched = [], []
+
+    def load(emitted):
+        if emitted.modules[0].name == "forward":
+            return lambda *arguments: None
+        pairs.append("cluster=[pair.CTAS, 1, 1]" in emitted.modules[0].text)
+        return lambda *arguments, is_pair=pairs[-1]: launched.append(is_pair)
+
+    for ctas, wanted in ((None, [True, False, False, True]), (1, [False] * 4), (2, [True] * 4)):
+        attention = attnspec.build("attention dense\nhead_dim 128\n", ctas=ctas)
+        program = program_of(attention, "sm100", load)
+        pairs.clear(), launched.clear()
+        for keys in (641, 640, 0, 900):
+            results(attention, Kernel(program), draw_inputs(attention.spec, Shape(1, 1, 1, 5, keys)), backward=True)
+        assert (launched, pairs) == (wanted, list(dict.fromkeys(wanted)))
 
 
 def test_an_empty_call_launches_nothing():

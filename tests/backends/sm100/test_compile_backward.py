@@ -42,15 +42,19 @@ def test_backward_compiles_without_spills_to_what_its_schedule_says(variant: str
     found = binary.census()
     assert_no_spills(binary)
     assert found["mbarrier.init.shared.b64"] == census.barriers(schedule) + BEFORE
-    assert found["tcgen05.mma.cta_group::1.kind::f16"] == products(schedule)
+    wanted = products(schedule)
+    assert {ctas: found.get(f"tcgen05.mma.cta_group::{ctas}.kind::f16", 0) for ctas in (1, 2)} == wanted
     assert found["cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"] == chunks(schedule)
 
 
-def products(schedule: Schedule) -> int:
-    """tcgen05.mma: each product stands twice, at a tile's first step or last one and in the loop; that of out and dout once."""
-    width, width_v = (census.padded(dim, 16) for dim in (schedule.head_dim, schedule.head_dim_v))
-    queries, keys = (census.padded(count, 16) for count in (schedule.dataflow.tile_q, schedule.dataflow.tile_kv))
-    return 2 * (width + width_v + 2 * queries + keys) + width_v
+def products(schedule: Schedule) -> dict[int, int]:
+    """tcgen05.mma, by the CTAs that share it: each product stands twice, at a tile's first step or last one and in the loop; that
+    of out and dout once, in a CTA alone. dQ of a pair is over the keys of both."""
+    ctas = schedule.dataflow.ctas
+    width, width_v = (census.padded(dim, 16 * ctas) * ctas for dim in (schedule.head_dim, schedule.head_dim_v))
+    queries, keys = (census.padded(count, 16) for count in (schedule.dataflow.tile_q, ctas * schedule.dataflow.tile_kv))
+    count = {1: 0, 2: 0} | {ctas: 2 * (width + width_v + 2 * queries + keys)}
+    return count | {1: count[1] + census.padded(schedule.head_dim_v, 16)}
 
 
 def chunks(schedule: Schedule) -> int:

@@ -20,9 +20,9 @@ from attnspec import stages, variants
 from tests.lowering.by_hand import DOUBLED, analysed
 
 
-def variant(name: str, direction: Literal["forward", "backward"] = "forward") -> Question:
+def variant(name: str, direction: Literal["forward", "backward"] = "forward", ctas: int = 1) -> Question:
     read = stages.analyse(stages.read(variants.path(name)))
-    return rounded(ask(draw(read, direction), read, LIMITS))
+    return rounded(ask(draw(read, direction, ctas=ctas), read, LIMITS))
 
 
 class Kept(dict[str, Mapping[str, Any]]):
@@ -41,6 +41,8 @@ def test_every_variant_s_solution_is_shipped(name: str) -> None:
     assert key_of(variant(name)) in shipped()
     if name != "mla":  # too wide for a backward
         assert key_of(variant(name, "backward")) in shipped()
+        taken = stages.draw(stages.analyse(stages.read(variants.path(name))), "backward").ctas
+        assert key_of(variant(name, "backward", taken)) in shipped()
 
 
 def new() -> Question:

@@ -7,11 +7,9 @@ from random import Random
 from typing import Literal
 
 import pytest
-from attnspec.backends.sm90.limits import LIMITS as HOPPER
 from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.dataflow.graph import Value
-from attnspec.lowering.schedule.choose_ctas import choose_backward_ctas, explain_ctas
 from attnspec.lowering.schedule.pair import both, prices_of_both
 from attnspec.lowering.schedule.place import draft, place
 from attnspec.lowering.schedule.prices import Price, Prices
@@ -181,18 +179,6 @@ def test_corrupt_schedule_of_a_pair_is_refused_by_name(name: str) -> None:
     with pytest.raises(ScheduleError) as refusal:
         verified(corrupt(backward()))
     assert refusal.value.name == rule, refusal.value
-
-
-def test_model_takes_a_pair_where_dq_holds_up_one_cta() -> None:
-    assert [choose_backward_ctas(analysed(dim), LIMITS) for dim in (64, 128)] == [1, 2]
-    assert "CTAs a work tile: 2, as the model would choose" in explain_ctas(analysed(128), LIMITS, 2, "backward")
-    assert "unless asked for (ctas=2); the model would choose 2" in explain_ctas(analysed(128), LIMITS, 1, "backward")
-
-
-def test_one_cta_runs_what_a_pair_cannot() -> None:
-    assert choose_backward_ctas(analysed(192, 128), LIMITS, wanted=2) == 1
-    assert choose_backward_ctas(analysed(128), HOPPER, wanted=2) == 1
-    assert "takes head dimensions up to 128" in explain_ctas(analysed(192), LIMITS, 1, "backward")
 
 
 def test_wide_heads_are_refused_with_what_asks_for_them() -> None:
