@@ -205,6 +205,9 @@ def write(choices: Choices, chance: random.Random) -> str | None:
 
 
 def order(*kinds: str) -> list[str]:
-    """Kinds of score one after the other: `scale`, then a score of positions alone, then the others, none of them twice."""
-    before = ("scaled", "position")
-    return sorted(dict.fromkeys(kinds), key=lambda kind: before.index(kind) if kind in before else len(before))
+    """Kinds of score one after the other, none of them twice: `scale` and a score of positions alone first, -inf last.
+
+    What is done to a score of -inf may make a NaN of it, and a NaN of a score reaches gradients of keys that are not seen.
+    """
+    places = {"scaled": 0, "position": 1, "hidden": 3}
+    return sorted(dict.fromkeys(kinds), key=lambda kind: places.get(kind, 2))

@@ -45,14 +45,16 @@ class Outcome:
         return f"{self.trial.number:4d} {self.seconds:6.1f} s  {self.trial.choices['build']}: {told or 'right'}"
 
 
-def attempt(trial: Trial) -> Outcome:
+def attempt(trial: Trial, on_reference: bool = False) -> Outcome:
     """Build, run every call twice, compare."""
     start = time.perf_counter()
-    options = dict(trial.options)
+    options = trial.options | {"target": trial.target, "on": "emulator"}
+    if on_reference:
+        options = {"target": "reference"}
     share, degree = options.pop("share", None), options.pop("degree", None)
     wrong = []
     with chosen(share, degree):
-        attention = attnspec.build(trial.text, target=trial.target, on="emulator", **options)
+        attention = attnspec.build(trial.text, **options)
         for call in trial.calls:
             try:
                 wrong += [(call, one) for one in faults_of(trial, call, attention)]
@@ -111,13 +113,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the row of trials")
     parser.add_argument("--count", type=int, default=20, help="trials of the row")
     parser.add_argument("--only", type=int, help="the number of one trial of the row")
+    parser.add_argument("--reference", action="store_true", help="the reference instead of the emulator")
     given = parser.parse_args()
     torch.set_num_threads(1)
     found = trials(given.seed)
     row = (one for one in found if one.number == given.only) if given.only is not None else found
     failed = 0
     for trial in islice(row, 1 if given.only is not None else given.count):
-        outcome = attempt(trial)
+        outcome = attempt(trial, given.reference)
         print(outcome.line, flush=True)
         if outcome.wrong:
             failed += 1
