@@ -9,6 +9,7 @@ from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refusal import Unsupported
 
 LARGEST = TILE_Q  # of a head: q, two slots of keys, two of values and the output take 192 KB of shared memory
+INSTEAD = "leave query_tiles out for the form that fits"
 
 
 def one_query_tile_reason(analysed: Analysed, limits: Limits) -> str | None:
@@ -29,11 +30,11 @@ def refuse_query_tiles(analysed: Analysed, limits: Limits, query_tiles: Literal[
         return
     dims = statement((analysed.spec.head_dim, analysed.spec.head_dim_v))
     if not limits.tensor_columns:
-        raise Unsupported(f"query_tiles = {query_tiles}", f"query tiles are chosen on sm100, not on {limits.target}")
+        raise Unsupported(f"query_tiles = {query_tiles}", f"query tiles are chosen on sm100, not on {limits.target}; {INSTEAD}")
     if query_tiles == 2 and tile_shape(analysed.spec) != NARROW:
-        raise Unsupported(dims, "two query tiles (query_tiles=2) do not fit; these heads have one, of one key tile a step")
+        raise Unsupported(dims, f"two query tiles (query_tiles=2) do not fit for these heads; {INSTEAD}")
     reason = one_query_tile_reason(analysed, limits) if query_tiles == 1 else None
     if reason is not None:
-        raise Unsupported(dims, reason)
+        raise Unsupported(dims, f"{reason}; {INSTEAD}")
     if query_tiles == 1 and ctas == 2:
         raise Unsupported("query_tiles = 1", "a pair of CTAs (ctas=2) shares two query tiles of each; ask for one of the two")
