@@ -18,8 +18,8 @@ SHAPES = (Shape(1, 2, 1, 300, 417), Shape(1, 1, 1, 140, 300))
 
 
 def subject_of(variant: str) -> Subject:
-    """Built for the emulator."""
-    attention = attnspec.build(path_of(variant), on="emulator", **SMALL.get(variant, {}))
+    """Built for the emulator, with one CTA a work tile, whatever the model finds: mutants are held against that kernel's lines."""
+    attention = attnspec.build(path_of(variant), on="emulator", ctas=1, **SMALL.get(variant, {}))
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
     return Subject(program.made_deterministic.binary.compiled, tuple(call(attention, program, shape) for shape in SHAPES))
