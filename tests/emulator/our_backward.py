@@ -18,7 +18,7 @@ SHAPES = (Shape(1, 2, 1, 300, 417), Shape(1, 1, 1, 140, 300))
 
 
 def subject_of(variant: str) -> Subject:
-    """Built for the emulator, with one CTA a work tile, whatever the model finds: mutants are held against that kernel's lines."""
+    """Built for the emulator, with one CTA a work tile whatever the model finds: mutants are those of that kernel."""
     attention = attnspec.build(path_of(variant), on="emulator", ctas=1, **SMALL.get(variant, {}))
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
