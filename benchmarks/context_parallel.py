@@ -1,14 +1,20 @@
-"""`torchrun --nproc-per-node N -m benchmarks.context_parallel`: a variant over N GPUs against one.
+"""`torchrun --standalone --nproc-per-node N -m benchmarks.context_parallel`: a variant over N GPUs against one.
 
-For each variant and length: seconds of one GPU (if the length fits), of N, of the exchange alone, and what of it is not hidden.
-First a short length is held against one process. `--device cpu` shows that the script runs, and nothing else.
+First short lengths are held against one process: each variant by each strategy, compiled too, with gradients; exit 1 if one is
+wrong. Then for each variant and length: seconds of one GPU (if the length fits), of N, of the exchange alone, and what of it is
+not hidden; a row is printed when it is found. `--device cpu` shows that the script runs, and nothing else.
+
+NCCL's kernels take multiprocessors while they send: NCCL_MAX_P2P_NCHANNELS bounds how many, `--spare` leaves as many free.
 """
 
 import argparse
 import os
+import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -26,9 +32,12 @@ VARIANTS = {
     "window": "mask = window(4095, 0)\n",
     "documents": "input ids_q: i32[batch, len_q] sorted\ninput ids_kv: i32[batch, len_kv] sorted\n"
     "mask = causal and document(ids_q, ids_kv)\n",
+    "sinks": "learned sinks: f32[heads]\nmask = kv <= qpos - 700\nsink = sinks[h]\n",  # the first rows see no key at all
 }
+STRATEGIES = ("ring", "all_gather", "ulysses")
 MEAN_DOCUMENT = 8192
-REPEATS = 10
+REPEATS = 5
+WRONG = 2.0**-5  # of the largest value: parts come in bf16, and gradients are sums of some tens of roundings of 2^-9
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,20 @@ class Setting:
     width: int
     strategy: str
     backward: bool
+    spare: int
     rank: int
     size: int
+
+    def together(self, variant: str, strategy: str) -> ContextParallel:
+        """A variant over all ranks."""
+        attention = attnspec.build(HEAD.format(name=variant, width=self.width) + VARIANTS[variant])
+        layout = "contiguous" if variant == "window" else "zigzag"
+        return context_parallel(attention, dist.group.WORLD, strategy, layout, spare=self.spare)
+
+    def say(self, words: str) -> None:
+        """From the first rank, at once."""
+        if self.rank == 0:
+            print(words, flush=True)
 
     def draw(self, length: int) -> list[Tensor]:
         """Whole q, k, v, the same on every rank."""
@@ -54,7 +75,9 @@ class Setting:
         return [normal(self.heads), normal(self.kv_heads), normal(self.kv_heads)]
 
     def tensors(self, variant: str, length: int) -> dict[str, Tensor]:
-        """Document ids."""
+        """Document ids, or sinks."""
+        if variant == "sinks":
+            return {"sinks": torch.linspace(-1, 2, self.heads, device=self.device)}
         if variant != "documents":
             return {}
         ids = torch.from_numpy(documents(length, min(MEAN_DOCUMENT, max(128, length // 4)), 1)).int().to(self.device)
@@ -88,18 +111,34 @@ def step(call: Callable[..., Any], arrays: Sequence[Tensor], backward: bool) -> 
     return out.detach(), *(leaf.grad for leaf in leaves)
 
 
-def check(setting: Setting, variant: str, together: ContextParallel, length: int) -> float:
-    """The largest difference from one process, of out and of gradients, over the largest value."""
+def check(setting: Setting, variant: str, strategy: str, length: int, compiled: bool) -> bool:
+    """Whether out and all gradients are those of one process, but for rounding."""
+    together = setting.together(variant, strategy)
     arrays, tensors = setting.draw(length), setting.tensors(variant, length)
-    alone = step(lambda *given: together.attention(*given, **tensors), arrays, setting.backward)
-    parts = [together.shard(array) for array in arrays]
-    found = step(lambda *given: together(*given, **tensors), parts, setting.backward)
-    worst = 0.0
-    for one, part in zip(alone, found, strict=True):
-        if part is not None:
-            whole = together.unshard(part).float()
-            worst = max(worst, float((whole - one.float()).abs().max() / one.float().abs().max()))
-    return worst
+    learned = [tensors[name] for name in together.attention.learned]
+    fixed = {name: array for name, array in tensors.items() if name not in together.attention.learned}
+
+    def results(attend: Any, given: Sequence[Tensor]) -> list[Tensor]:
+        """out, lse and gradients."""
+        leaves = [array.detach().clone().requires_grad_() for array in given]
+        named = dict(zip(together.attention.learned, leaves[3:], strict=True))
+        out, lse = attend(*leaves[:3], return_lse=True, **fixed, **named)
+        torch.autograd.backward((out, lse), (torch.ones_like(out), torch.where(lse == -torch.inf, 0.0, lse / 8)))
+        return [out.detach(), lse.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+
+    run = torch.compile(together, fullgraph=True, backend="aot_eager") if compiled else together
+    alone = results(together.attention, [*arrays, *learned])
+    found = results(run, [*(together.shard(array) for array in arrays), *learned])
+    worst = []
+    for axis, one, part in zip((1, 2, 1, 1, 1, None), alone, found):
+        whole = part if axis is None else together.unshard(part, axis)
+        difference = torch.where(whole == one, 0.0, whole.float() - one.float())  # -inf twice is no difference
+        worst.append(float(difference.abs().max() / one[one.isfinite()].float().abs().max()))
+    is_right = all(value <= WRONG for value in worst)  # a NaN is not
+    how = f"{variant}, {strategy}{', compiled' if compiled else ''}, {length} positions"
+    errors = " ".join(f"{value:.1e}" for value in worst)
+    setting.say(f"{'right' if is_right else 'WRONG'}: {how}: out, lse, dq, dk, dv, ... of the largest value: {errors}")
+    return is_right
 
 
 def seconds_alone(setting: Setting, together: ContextParallel, length: int, tensors: dict[str, Tensor]) -> float:
@@ -128,40 +167,65 @@ def measure(setting: Setting, variant: str, together: ContextParallel, length: i
     return f"| {variant} | {length} | {plan.layout_q.name} | {plan.balance:.0%} | {times} | {sent:.1f} | {alone / many:.2f} |"
 
 
-def main() -> None:
-    """The table, from the first rank."""
+def arguments() -> argparse.Namespace:
+    """Of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[65536, 262144])
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--lengths", type=int, nargs="*", default=[65536, 262144])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["causal", "window", "documents"])
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--kv-heads", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--strategy", default="ring")
-    parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--strategy", choices=STRATEGIES, default="ring", help="of what is timed")
+    parser.add_argument("--backward", action="store_true", help="time the backward too")
+    parser.add_argument("--spare", type=int, default=0, help="multiprocessors that kernels leave to the exchange")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--check-length", type=int, default=3000)
+    parser.add_argument("--backend", help="of torch.distributed; cpu:gloo,cuda:nccl, or gloo on the CPU")
+    parser.add_argument("--timeout", type=float, default=180, help="seconds that a rank waits for another")
+    parser.add_argument("--check-lengths", type=int, nargs="*", default=[3000, 1025])
     parser.add_argument("--most-alone", type=int, default=2**20, help="longest sequence that one GPU is timed for")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def run(setting: Setting, given: argparse.Namespace) -> bool:
+    """All checks and the table; whether all was right."""
+    right = True
+    for length in given.check_lengths:
+        for variant in VARIANTS:
+            for strategy in STRATEGIES:
+                if strategy != "ulysses" or setting.heads % setting.size == 0:
+                    right &= check(setting, variant, strategy, length, False)
+            right &= check(setting, variant, "ring", length, True)
+    columns = ("", "positions", "layout", "balance", "one, ms", "all, ms", "exchange alone, ms", "not hidden, ms", "MB sent")
+    setting.say(f"| {' | '.join(columns)} | times faster |\n| --- | ---: | --- |" + " ---: |" * 7)
+    for variant in given.variants:
+        together = setting.together(variant, given.strategy)
+        for length in given.lengths:
+            setting.say(measure(setting, variant, together, length, given.most_alone))
+    return right
+
+
+def main() -> None:
+    """Start, run, and say on every rank what went wrong."""
+    given = arguments()
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if given.device == "cuda" else torch.device("cpu")
     if given.device == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if given.device == "cuda" else "gloo")
+    backend = given.backend or ("cpu:gloo,cuda:nccl" if given.device == "cuda" else "gloo")
+    dist.init_process_group(backend, timeout=timedelta(seconds=given.timeout))
     rank, size = dist.get_rank(), dist.get_world_size()
-    setting = Setting(device, given.heads, given.kv_heads, given.width, given.strategy, given.backward, rank, size)
-    columns = ("", "positions", "layout", "balance", "one, ms", "all, ms", "exchange alone, ms", "not hidden, ms", "MB sent")
-    rows = [f"| {' | '.join(columns)} | times faster |", "| --- | ---: | --- |" + " ---: |" * 7]
-    for variant in given.variants:
-        attention = attnspec.build(HEAD.format(name=variant, width=given.width) + VARIANTS[variant])
-        layout = "contiguous" if variant == "window" else "zigzag"
-        together = context_parallel(attention, dist.group.WORLD, given.strategy, layout)
-        worst = check(setting, variant, together, given.check_length)
-        if rank == 0:
-            print(f"{variant}: {size} against one, {given.check_length} positions: {worst:.2e} of the largest value", flush=True)
-        rows += [measure(setting, variant, together, length, given.most_alone) for length in given.lengths]
-    if rank == 0:
-        print("\n".join(rows))
+    sizes = given.heads, given.kv_heads, given.width
+    setting = Setting(device, *sizes, given.strategy, given.backward, given.spare, rank, size)
+    setting.say(
+        f"{size} x {torch.cuda.get_device_name(device) if given.device == 'cuda' else 'CPU'}, torch {torch.__version__}, {given}"
+    )
+    try:
+        right = run(setting, given)
+    except BaseException:
+        print(f"rank {rank}: {traceback.format_exc()}", file=sys.stderr, flush=True)
+        os._exit(1)  # destroying the group would wait for the others
     dist.destroy_process_group()
+    sys.exit(0 if right else 1)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A GPU target's kernels, launched on the device and the stream that torch is at."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -43,7 +43,8 @@ class LaunchedProgram:
     """Kernels of one variant; each is compiled, or read from the disk, when it is first wanted, and serves every device and size.
 
     learned: by declaration. make_backward: a module of the backward. load: a module to its host function.
-    splits: parts of the keys, see `choose_parts`. short_calls: see `BackwardForms`.
+    splits: parts of the keys, see `choose_parts`. short_calls: see `BackwardForms`. spare: multiprocessors left to who else works
+    on the device at the time: a kernel that shares its tiles out over all of them beforehand would wait for the last.
     """
 
     emitted: Emitted
@@ -53,6 +54,7 @@ class LaunchedProgram:
     load: Callable[[Emitted], Callable[..., Any]] = function_of
     splits: int | None = 1
     short_calls: Callable[[], int] = none_is_short
+    spare: int = 0
     known: dict[int, Known] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -87,7 +89,7 @@ class LaunchedProgram:
         out, lse = empty_results(call, self.width_v)
         if out.numel():
             parts = self.parts_of(call)
-            arguments = (*forward_arguments(call, out, lse, parts), processors(call.q.device))
+            arguments = (*forward_arguments(call, out, lse, parts), self.processors(call.q.device))
             self.function(*arguments)
             if not call.layout.is_packed and parts in (None, 1):
                 if len(self.known) >= MOST_KNOWN:
@@ -99,7 +101,15 @@ class LaunchedProgram:
         """Into how many parts the keys are cut; None for a kernel that has no parts."""
         if self.splits is not None:
             return self.splits if self.has_parts else None
-        return parts_of(call, None, self.emitted.manifest["work"], processors(call.q.device))
+        return parts_of(call, None, self.emitted.manifest["work"], self.processors(call.q.device))
+
+    def sparing(self, count: int) -> "LaunchedProgram":
+        """The same kernels on so many multiprocessors less."""
+        return self if count == self.spare else replace(self, spare=count, known={})
+
+    def processors(self, device: torch.device) -> int:
+        """As many CTAs share out the tiles of a call."""
+        return max(1, processors(device) - self.spare)
 
     @cached_property
     def has_parts(self) -> bool:
@@ -113,7 +123,7 @@ class LaunchedProgram:
         results = Forward(results.out.detach(), results.lse.detach(), ())
         prepared = prepare(call, results, dout.detach(), dlse.detach(), self.learned, emitted.manifest["scratch"])
         if results.out.numel():
-            function(*prepared.arguments, processors(call.q.device))
+            function(*prepared.arguments, self.processors(call.q.device))
         return gradients_of(call, self.learned, prepared)
 
 
@@ -127,5 +137,5 @@ def detached(call: Call) -> Call:
 
 @cache
 def processors(device: torch.device) -> int:
-    """Multiprocessors of a device: as many CTAs share out the tiles of a call."""
+    """Multiprocessors of a device."""
     return torch.cuda.get_device_properties(device).multi_processor_count

@@ -39,6 +39,7 @@ def context_parallel(
     sharded: Iterable[str] = (),
     reduce_learned: bool = True,
     machine: Machine = H200,
+    spare: int = 0,
 ) -> "ContextParallel":
     """An attention whose q, k and v are shards of sequences, one a rank.
 
@@ -46,9 +47,10 @@ def context_parallel(
     every rank), "ulysses" (heads for sequence), "auto" (least by the cost model). layout: "contiguous", "zigzag", "striped:N",
     a SequenceLayout, "auto"; a pair of them for q and for k and v. sharded: declared tensors that calls give in shards, cut
     along len_q (else len_kv) as q (as k) is. reduce_learned: gradients of the other learned tensors are summed over the ranks;
-    False where a wrapper such as FSDP sums gradients of parameters itself. machine: what the cost model prices.
+    False where a wrapper such as FSDP sums gradients of parameters itself. machine: what the cost model prices. spare:
+    multiprocessors of a GPU that kernels leave to the exchange.
     """
-    return ContextParallel(attention, ranks_of(group), strategy, layout, tuple(sharded), reduce_learned, machine)
+    return ContextParallel(attention, ranks_of(group), strategy, layout, tuple(sharded), reduce_learned, machine, spare)
 
 
 class ContextParallel:
@@ -63,6 +65,7 @@ class ContextParallel:
         sharded: tuple[str, ...],
         reduce_learned: bool,
         machine: Machine,
+        spare: int = 0,
     ) -> None:
         if not isinstance(attention, Attention):
             raise ArgumentError(f"attention: what attnspec.build gives is wanted, got {type(attention).__name__}")
@@ -71,7 +74,7 @@ class ContextParallel:
         self.attention, self.ranks, self.strategy = attention, ranks, strategy
         self.kinds: tuple[Kind, Kind] = layout if isinstance(layout, tuple) else (layout, layout)
         self.sharded, self.reduce_learned, self.machine = sharded, reduce_learned, machine
-        self.programs = Programs(attention)
+        self.programs = Programs(attention, spare)
         self.plans = Plans()
         # A graph of torch's holds these two of it. Made now: torch.compile does not see into a cached property.
         self.handle, self.spans = handle_of(self), (spans_of(self.kinds[0]), spans_of(self.kinds[1]))
@@ -115,7 +118,7 @@ class ContextParallel:
 
     def with_layout(self, layout: Kind | tuple[Kind, Kind]) -> "ContextParallel":
         """The same with shards cut otherwise: for layouts that change with the documents of a batch."""
-        options = self.strategy, layout, self.sharded, self.reduce_learned, self.machine
+        options = self.strategy, layout, self.sharded, self.reduce_learned, self.machine, self.programs.spare
         made = ContextParallel(self.attention, self.ranks, *options)
         made.programs = self.programs
         return made

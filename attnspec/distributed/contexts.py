@@ -39,6 +39,7 @@ def handle_of(context: "ContextParallel") -> str:
         "sharded": context.sharded,
         "reduce_learned": context.reduce_learned,
         "machine": asdict(context.machine),
+        "spare": context.programs.spare,
     }
     return f"{json.dumps(head)}\n{context.attention.handle}"
 
@@ -91,7 +92,8 @@ def make_again(handle: str, spans: Spans, group: ProcessGroup) -> "ContextParall
 
     head = head_of(handle)
     rows, keys = (kind_of(name, one, head["ranks"]) for name, one in zip(head["layouts"], spans, strict=True))
-    options = {"sharded": head["sharded"], "reduce_learned": head["reduce_learned"], "machine": Machine(**head["machine"])}
+    options = {name: head[name] for name in ("sharded", "reduce_learned", "spare")}
+    options["machine"] = Machine(**head["machine"])
     return context_parallel(attention_of(variant_of(handle)), group, head["strategy"], (rows, keys), **options)
 
 

@@ -10,6 +10,7 @@ from attnspec.distributed.rewrite import for_heads, for_one_sequence, without_si
 from attnspec.distributed.ulysses import check_heads, heads_of
 from attnspec.distributed.visible import Sizes
 from attnspec.language.spec import Spec
+from attnspec.runtime.launched_program import LaunchedProgram
 
 if TYPE_CHECKING:
     from attnspec.runtime.call import Program
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class Programs:
     """Found once for each form of the variant; `stages` keeps one kernel for all variants of one meaning."""
 
-    def __init__(self, attention: Attention) -> None:
-        self.attention = attention
+    def __init__(self, attention: Attention, spare: int = 0) -> None:
+        self.attention, self.spare = attention, spare
         self.found: dict[tuple[Spec, torch.device], Program] = {}
 
     def of(self, spec: Spec, device: torch.device) -> "Program":
@@ -27,7 +28,8 @@ class Programs:
         key = (spec, device)
         if key not in self.found:
             kind, (_, *options) = self.attention.__reduce__()  # all that it was made of, but another spec
-            self.found[key] = kind(spec, *options).kernel_for(device).program
+            program = kind(spec, *options).kernel_for(device).program
+            self.found[key] = program.sparing(self.spare) if isinstance(program, LaunchedProgram) else program
         return self.found[key]
 
     def pair(self, spec: Spec, device: torch.device) -> "tuple[Program, Program | None]":

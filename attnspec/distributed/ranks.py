@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from attnspec.errors import ArgumentError
 
 T = TypeVar("T")
+_started: "WeakKeyDictionary[ProcessGroup, set[torch.device]]" = WeakKeyDictionary()
 
 
 class LostRankError(RuntimeError):
@@ -30,6 +32,15 @@ class Ranks:
     def everyone(self, rank: int) -> int:
         """A rank of the group as one of the default group."""
         return dist.get_global_rank(self.group, rank)
+
+    def start(self, device: torch.device) -> None:
+        """Once for a group and a GPU, something that all ranks take part in.
+
+        NCCL connects a group when it is first used, and waits for all ranks then; an exchange may be without some of them.
+        """
+        if device.type != "cpu" and device not in _started.setdefault(self.group, set()):
+            self.sum("connecting", torch.zeros(1, device=device))
+            _started[self.group].add(device)
 
     def exchange(self, what: str, sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, Tensor]]) -> "Pending":
         """Start sends and receives, all at once; every rank must start its exchanges in the same order.

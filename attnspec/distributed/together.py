@@ -38,6 +38,7 @@ def meet(context: "ContextParallel", given: Given) -> tuple[Taken, Rows]:
         card = Card({}, (0, 0), str(error))
     rows = agree(context.ranks, card)
     assert taken is not None  # where it is None, every rank has raised
+    context.ranks.start(taken.q.device)
     return taken, rows
 
 

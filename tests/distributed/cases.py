@@ -22,7 +22,9 @@ LARGEST_GROUP = 2
 
 @dataclass(frozen=True)
 class Case:
-    """A call. variant: a name or a text. backend: of torch.compile, None for a call that is not compiled."""
+    """A call. variant: a name or a text. backend: of torch.compile, None for a call that is not compiled. target: of the
+    emulator, None for the reference.
+    """
 
     variant: str
     shape: Shape
@@ -31,6 +33,7 @@ class Case:
     seed: int = 1
     sharded: tuple[str, ...] = ()
     backend: str | None = None
+    target: str | None = None
 
     def spec(self) -> Spec:
         """With a group that few heads are enough for."""
@@ -38,6 +41,10 @@ class Case:
         source = path_of(self.variant) if known else self.variant
         spec = attnspec.build(source, **(SMALL.get(self.variant, {}) if known else {})).spec
         return replace(spec, group=min(spec.group, LARGEST_GROUP)) if spec.group is not None else spec
+
+    def build(self, spec: Spec) -> attnspec.Attention:
+        """For its target."""
+        return attnspec.build(spec) if self.target is None else attnspec.build(spec, target=self.target, on="emulator")
 
     def inputs(self, spec: Spec) -> Inputs:
         """The whole inputs, the same in every process."""
@@ -58,7 +65,7 @@ def run_case(group: ProcessGroup, case: Case) -> dict[str, Tensor]:
     """Results and gradients of this rank, by name."""
     spec = case.spec()
     inputs, rank, size = case.inputs(spec), group.rank(), group.size()
-    context = context_parallel(attnspec.build(spec), group, case.strategy, case.layout, sharded=case.sharded)
+    context = context_parallel(case.build(spec), group, case.strategy, case.layout, sharded=case.sharded)
     attention: Any = context
     if case.backend is not None:
         torch.compiler.reset()
@@ -110,8 +117,8 @@ def joined(case: Case, spec: Spec, inputs: Inputs, found: list[dict[str, Tensor]
 def outcome(processes: Any, case: Case, size: int) -> tuple[list[Row], Mapping[str, Tensor], Mapping[str, Tensor]]:
     """What is wrong against the float64 oracle; the results of the processes; those of one process."""
     spec = case.spec()
-    inputs, attention = case.inputs(spec), attnspec.build(spec)
+    inputs, attention = case.inputs(spec), case.build(spec)
     together = joined(case, spec, inputs, processes.run(size, run_case, case))
-    alone = run_alone(attention, inputs, False)
+    alone = run_alone(attention, inputs, False) if case.target is None else {}
     rows = judge(attention, inputs, [together], False)
     return [row for row in rows if not row.is_right], together, alone

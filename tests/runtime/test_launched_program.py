@@ -62,6 +62,17 @@ def test_the_backward_as_it_is_launched_gives_what_the_reference_gives():
     assert_close(found, results(attention, attention.kernel_for(inputs.q.device), inputs, backward=True))
 
 
+def test_multiprocessors_that_are_spared_are_left_to_others_in_calls_of_shapes_seen_before_too():
+    launches = []
+    attention = attnspec.build("attention dense\nhead_dim 64\n")
+    whole = program_of(attention, "sm90", lambda emitted: lambda *arguments: launches.append(arguments[-1]))
+    q = torch.zeros(1, 5, 2, 64, dtype=torch.bfloat16)
+    call = attention.checks.call(q, q, q, {}, WHOLE, False)
+    for program in (whole, whole.sparing(3), whole, whole.sparing(9)):
+        program.forward(call)
+    assert launches == [4, 1, 4, 1]
+
+
 def test_a_kernel_is_loaded_once_for_all_sizes_and_strides():
     loads, launches = [], []
 
