@@ -23,7 +23,7 @@ from attnspec.emulator.hazards.clocks import (
 )
 from attnspec.emulator.hazards.lanes import Lanes
 from attnspec.emulator.hazards.ledger import ATOMIC, SHIFT, GlobalLedger, Ledger
-from attnspec.emulator.hazards.memory_order import Values, join, ordering_of
+from attnspec.emulator.hazards.memory_order import Values, join, ordering_of, scope_of
 from attnspec.emulator.hazards.observer import Observer
 from attnspec.emulator.hazards.places import HALVES, UNIT, WORD, SharedPlaces, run_or_array, spread, tensor_places
 from attnspec.emulator.hazards.products import Watch, facts_of
@@ -141,9 +141,6 @@ class Detector(Observer):
             # A commit implies fence::before_thread_sync.
             np.maximum(agent.clock[PUBLISHED], agent.clock[ORDERED], out=agent.clock[PUBLISHED])
         self.require_made(actor, agent, thing)
-        if isinstance(thing, tuple):
-            self.values.release(agent, thing)
-            return
         sync = self.sync(agent, thing)
         news = said(actor, agent)
         if sync.last is not news:
@@ -154,9 +151,6 @@ class Detector(Observer):
     def acquire(self, actor: Any, thing: Hashable) -> None:
         agent = self.agent(actor)
         self.require_made(actor, agent, thing)
-        if isinstance(thing, tuple):
-            self.values.acquire(agent, thing)
-            return
         sync = self.sync(agent, thing)
         agent.learn(sync.complete, 3)
         join(agent.foreign, sync.foreign)
@@ -178,7 +172,7 @@ class Detector(Observer):
     def fence(self, actor: Any, kind: str) -> None:
         agent = self.agent(actor)
         if kind == "memory":
-            self.values.fence(agent)
+            self.values.fence(agent, actor.cta.rank, scope_of(self.reports.opcode(actor.at)))
         if kind == "warp":
             agent.meet()
         rows = {"proxy": (FENCED, ORDERED), "tensor_before": (PUBLISHED, ORDERED), "tensor_after": (TENSOR, PUBLISHED)}
@@ -232,7 +226,7 @@ class Detector(Observer):
         agent = self.agent(actor)
         how = ordering_of(self.reports.opcode(actor.at))
         if how.strong and how.reads:
-            self.values.access(agent, memory, places, False, how)
+            self.values.access(agent, actor.cta.rank, memory, places, False, how)
         agent.published = None
         column = column_of(actor, agent)
         stamp = int(agent.clock[ORDERED, column.number]) << SHIFT | (ATOMIC if atomic or how.strong else 0) | actor.at
@@ -251,7 +245,7 @@ class Detector(Observer):
                 memory, np.asarray(places).ravel().astype(np.int64), size, actor, agent, write, stamp, column.number
             )
         if how.strong and write:
-            self.values.access(agent, memory, places, True, how)
+            self.values.access(agent, actor.cta.rank, memory, places, True, how)
 
     def stored(self, actor: Any, memory: Any, places: Any, values: Any) -> None:
         self.reports.lanes(actor, memory, places, values)

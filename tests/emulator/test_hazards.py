@@ -218,6 +218,13 @@ def test_two_ctas_that_write_one_word_race_unless_by_atomics():
         ("st.relaxed.gpu.global", "ld.acquire.gpu.global", {"race-global"}),
         ("fence.acq_rel.gpu; st.relaxed.gpu.global", "ld.acquire.gpu.global", set()),
         ("st.release.gpu.global", "ld.relaxed.gpu.global", {"race-global"}),
+        ("st.release.cta.global", "ld.acquire.gpu.global", {"race-global"}),
+        ("st.release.gpu.global", "ld.acquire.cta.global", {"race-global"}),
+        ("st.release.cluster.global", "ld.acquire.sys.global", {"race-global"}),
+        ("st.release.sys.global", "ld.acquire.gpu.global", set()),
+        ("membar.gl; st.volatile.global", "ld.acquire.gpu.global", set()),
+        ("membar.cta; st.volatile.global", "ld.acquire.gpu.global", {"race-global"}),
+        ("fence.acq_rel.gpu; fence.acq_rel.cta; st.relaxed.gpu.global", "ld.acquire.gpu.global", set()),
     ],
 )
 def test_a_flag_orders_two_ctas(store, load, found):
@@ -236,6 +243,34 @@ def test_a_flag_orders_two_ctas(store, load, found):
     ld.global.b32 %r8, [%rd0];
     END:"""
     assert kinds(body, np.zeros(2, np.uint32), grid=(2,)) == found
+
+
+@pytest.mark.parametrize(
+    ("store", "fence", "found"),
+    [
+        ("st.release.cluster.global", "fence.acq_rel.cluster", set()),
+        ("st.release.cluster.global", "fence.acq_rel.cta", {"race-global"}),
+        ("st.release.cta.global", "fence.acq_rel.cluster", {"race-global"}),
+        ("st.release.gpu.global", "fence.sc.gpu", set()),
+    ],
+)
+def test_the_scope_of_a_flag_and_a_fence_reaches_the_other_cta_of_a_cluster(store, fence, found):
+    body = f"""
+    @!%p1 bra END;
+    mov.u32 %r5, %ctaid.x;
+    setp.eq.b32 %p3, %r5, 0;
+    @!%p3 bra READER;
+    st.global.b32 [%rd0], %r0;
+    mov.b32 %r6, 1;
+    {store}.b32 [%rd0+4], %r6;
+    bra END;
+    READER: ld.relaxed.cluster.global.b32 %r7, [%rd0+4];
+    setp.eq.b32 %p4, %r7, 0;
+    @%p4 bra READER;
+    {fence};
+    ld.global.b32 %r8, [%rd0];
+    END:"""
+    assert kinds(body, np.zeros(2, np.uint32), grid=(2,), cluster=(2,)) == found
 
 
 def test_what_ends_a_run_is_told_however_much_was_told_before():
