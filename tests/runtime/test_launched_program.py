@@ -100,10 +100,12 @@ def test_a_call_of_few_keys_has_a_backward_of_one_cta_where_others_have_pairs():
         pairs.append("cluster=[pair.CTAS, 1, 1]" in emitted.modules[0].text)
         return lambda *arguments, is_pair=pairs[-1]: launched.append(is_pair)
 
-    for ctas, wanted in ((None, [True, False, False, True]), (1, [False] * 4), (2, [True] * 4)):
-        attention = attnspec.build("attention dense\nhead_dim 128\n", ctas=ctas)
+    text = "attention dense\nhead_dim 128\n"
+    unasked, one, two = attnspec.build(text), attnspec.build(text, ctas=1), attnspec.build(text, ctas=2)
+    for attention, wanted in ((unasked, [True, False, False, True]), (one, [False] * 4), (two, [True] * 4)):
         program = program_of(attention, "sm100", load)
-        pairs.clear(), launched.clear()
+        pairs.clear()
+        launched.clear()
         for keys in (641, 640, 0, 900):
             results(attention, Kernel(program), draw_inputs(attention.spec, Shape(1, 1, 1, 5, keys)), backward=True)
         assert (launched, pairs) == (wanted, list(dict.fromkeys(wanted)))
