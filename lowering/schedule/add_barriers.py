@@ -5,7 +5,7 @@ barriers. Both are read off the order graph; the order of the graph's transitive
 judged one by one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -15,12 +15,13 @@ from attnspec.lowering.schedule.schedule import Arrivals, Channel, Role, Uses
 from attnspec.lowering.schedule.seldom import is_seldom
 
 TRIPS = (2, 0, 1, 3, 2)  # tiles without steps, with one, with several: every boundary a path may have to cross
+FIRST = (1, 1)  # the first tiles of a CTA, which wait for no earlier uses of a ring
 
 
 def add_barriers(dataflow: Dataflow, roles: Sequence[Role], depths: dict[str, int]) -> tuple[Channel, ...]:
     """The channels of a graph. depths: copies of each shared or tensor buffer, all query tiles together."""
     trips = (*TRIPS, max(depths.values()) + 2)  # and one in which every ring comes round, with no boundary to help
-    wiring = _Wiring(dataflow, tuple(roles), depths, trips)
+    wiring = _Wiring(dataflow, tuple(roles), depths, (trips, FIRST))
     channels = wiring.merge([value for value in dataflow.values if wiring.crosses(value)])
     return wiring.drop_empties(wiring.join_rings(wiring.drop_implied(channels)))
 
@@ -36,7 +37,12 @@ class _Wiring:
     dataflow: Dataflow
     roles: tuple[Role, ...]
     depths: dict[str, int]
-    trips: tuple[int, ...]
+    trips: tuple[tuple[int, ...], ...]
+
+    def orders(self, channels: list[Channel], *, empties: bool) -> Iterator[Order]:
+        """What happens before what in each of the sequences of tiles; waits that may be left out order nothing."""
+        for trips in self.trips:
+            yield Order(self.dataflow, self.roles, channels, trips, empties=empties, left_out=self.seldom(channels))
 
     def role(self, name: str) -> Role:
         return next(role for role in self.roles if any(step.operation == name for step in role.program))
@@ -128,8 +134,9 @@ class _Wiring:
         A part of a buffer keeps a channel all the same: what is known to be written need not be known to be read before it is
         rewritten.
         """
-        order = Order(self.dataflow, self.roles, channels, self.trips, empties=False, left_out=self.seldom(channels))
-        needed = {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
+        needed: set[str] = set()
+        for order in self.orders(channels, empties=False):
+            needed |= {_sort(use.channel.name) for use, edge in order.full_edges() if not order.without(*edge)}
         kept = {self._part(channel) for channel in channels if _sort(channel.name) in needed}
         alone = [channel for channel in channels if channel.buffer is not None and self._part(channel) not in kept]
         needed |= {_sort(channel.name) for channel in alone}
@@ -187,17 +194,18 @@ class _Wiring:
     def drop_empties(self, channels: list[Channel]) -> tuple[Channel, ...]:
         """Without the empty barriers of rings whose reuse other hand-overs order already: a path of them, or one alone, where who
         has read a value hands on another to who writes the next."""
-        order = Order(self.dataflow, self.roles, channels, self.trips, left_out=self.seldom(channels))
-        answers = {edge: use.channel.name for use, edge in order.full_edges() if not is_seldom(self.dataflow, use.channel)}
-        needed, path = set(), {}
-        for use, edge in order.empty_edges():
-            if edge in answers:
-                path.setdefault(use.channel.name, [answers[edge]])
-            elif order.without(*edge):
-                links = order.path(*edge) or []
-                path.setdefault(use.channel.name, list(dict.fromkeys(link.channel for link in links if link.channel)))
-            else:
-                needed.add(_sort(use.channel.ring))
+        needed: set[str] = set()
+        path: dict[str, list[str]] = {}
+        for order in self.orders(channels, empties=True):
+            answers = {edge: use.channel.name for use, edge in order.full_edges() if not is_seldom(self.dataflow, use.channel)}
+            for use, edge in order.empty_edges():
+                if edge in answers:
+                    path.setdefault(use.channel.name, [answers[edge]])
+                elif not order.without(*edge):
+                    needed.add(_sort(use.channel.ring))
+                elif use.channel.name not in path:
+                    links = order.path(*edge) or []
+                    path[use.channel.name] = list(dict.fromkeys(link.channel for link in links if link.channel))
         return tuple(
             channel
             if _sort(channel.ring) in needed

@@ -12,6 +12,10 @@ from attnspec.lowering.schedule.schedule import Draft
 from attnspec.lowering.schedule.seldom import is_seldom, left_out
 from attnspec.lowering.schedule.unroll import Occurrence, Use
 
+# Steps of the first tiles of a CTA: what waits for earlier uses of a ring give for nothing later on is not there yet, nor is it
+# where the CTA begins again after a barrier of all its warps. Fewer steps wait for less.
+BEGINNINGS = ((1, 1, 1), (1, 0, 1), (1, 2), (2, 1))
+
 
 def windows(most: int) -> tuple[int, ...]:
     """Steps of a sequence of tiles that holds every two tiles of 0 .. most steps in a row, and with an empty one between."""

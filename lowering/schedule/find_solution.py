@@ -18,7 +18,7 @@ from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.search import Question, search
 from attnspec.lowering.schedule.solution import Solution, solution_as_dict, solution_from_dict
 
-VERSION = 3  # of the search: the next one may find other solutions
+VERSION = 4  # of the search: the next one may find other solutions
 TURNS_VERSION = 2
 SHIPPED = "solved.json"
 OWN = ("score", "mask")  # kinds of operations that cost what the variant's file says

@@ -18,6 +18,7 @@ from attnspec.lowering.schedule.place_buffers import OVERLAYS, place_buffers
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.programs import write_program
 from attnspec.lowering.schedule.refusal import ScheduleError
+from attnspec.lowering.schedule.roll import rolled
 from attnspec.lowering.schedule.schedule import Choices, Draft, Role
 from attnspec.lowering.schedule.solution import Solution
 from attnspec.lowering.schedule.tile_graph import tile_overhead
@@ -118,7 +119,13 @@ def attempt(question: Question, roles: tuple[Role, ...], separate: tuple[str, ..
     programs = {role.name: write_program(question.dataflow, role, timing) for role in roles} if timing else {}
     if timing is None or any(program is None for program in programs.values()):
         return None
-    solution = Solution(tuple(replace(role, program=programs[role.name] or ()) for role in roles), separate)
+    draining = tuple(replace(role, program=programs[role.name] or ()) for role in roles)
+    rolling = rolled(question.dataflow, draining)
+    found = [_candidate(question, Solution(each, separate), timing) for each in (draining, rolling) if each]
+    return min(found, key=lambda candidate: candidate.overhead)
+
+
+def _candidate(question: Question, solution: Solution, timing: Timing) -> Candidate:
     draft = complete(question.dataflow, solution, question.choices, question.dims, question.limits)
     interval, worst = (_interval(draft, prices) for prices in (question.expected, question.worst))
     overhead = tile_overhead(draft, question.expected, interval)

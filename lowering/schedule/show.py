@@ -34,7 +34,7 @@ def show_schedule(schedule: Schedule, masked: Prices | None = None) -> str:
 
 def show_roles(schedule: Schedule) -> str:
     """Which warps run which program; `(j-1)` after an operation: one step behind the role's first."""
-    rows = [(role.name, _warps(role), " ".join(map(_step, role.program)) or "-") for role in schedule.roles]
+    rows = [(role.name, _warps(role), _program(role)) for role in schedule.roles]
     return _table("roles", ("role", "warps", "program"), rows)
 
 
@@ -167,6 +167,11 @@ def schedule_as_dict(schedule: Schedule) -> dict[str, Any]:
 
 def _warps(role: Role) -> str:
     return f"{role.warps[0]}" if len(role.warps) == 1 else f"{role.warps[0]}-{role.warps[-1]}"
+
+
+def _program(role: Role) -> str:
+    """Operations in order, and whether the last step's are done in the first trip of the next tile."""
+    return (" ".join(map(_step, role.program)) or "-") + (", on into the next tile" if role.rolls else "")
 
 
 def _step(step: ProgramStep) -> str:

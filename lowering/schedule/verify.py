@@ -2,14 +2,15 @@
 
 Three proofs of order complete one another. The steady loop is a marked graph: live iff no circle lacks a token, whatever the
 number of steps. The boundaries of tiles are unrolled: every pair of tiles of 0 to 3 steps, also with an empty one between,
-so that every path that a boundary may cut is looked at. Long tiles are unrolled once, past every ring's depth.
+so that every path that a boundary may cut is looked at; and a CTA's first, when rings have not come round yet. Long tiles
+are unrolled once, past every ring's depth.
 Of a pair of CTAs, both are looked at together, as one block (`pair`).
 """
 
 from dataclasses import fields
 
 from attnspec.lowering.schedule.check_channels import check_channels
-from attnspec.lowering.schedule.check_order import check_acyclic, check_order, windows
+from attnspec.lowering.schedule.check_order import BEGINNINGS, check_acyclic, check_order, windows
 from attnspec.lowering.schedule.check_places import check_places
 from attnspec.lowering.schedule.check_programs import check_programs
 from attnspec.lowering.schedule.event_graph import Circle, check_live, critical_circle, steady_edges
@@ -36,6 +37,8 @@ def verify(draft: Draft, limits: Limits, prices: Prices) -> Schedule:
     check_places(draft, limits)
     whole = both(draft)
     assumptions = check_order(whole, trips)
+    for first in BEGINNINGS:
+        check_order(whole, first)
     check_live(steady_edges(whole, prices_of_both(draft, prices)))
     edges = steady_edges(draft, prices)
     if draft.choices.takes_turns:

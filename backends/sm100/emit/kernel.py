@@ -95,6 +95,8 @@ def role_function(role: Role, schedule: Schedule) -> str:
         return STAND_BY if role.kind == IDLE else "load_pair"
     if schedule.dataflow.key_tiles > 1 and role.kind in ("load", "softmax"):
         return f"{role.kind}_keys"
+    if role.rolls:
+        return f"{role.kind}_rolling"
     kinds = {schedule.dataflow.operation(step.operation).kind for step in role.program}
     return "finish" if role.kind == "correction" and "rescale" not in kinds else role.kind
 

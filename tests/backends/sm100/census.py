@@ -1,10 +1,11 @@
 """How often each kind of instruction must stand in a kernel's text, counted from its schedule alone.
 
 Operations of a role's first stage stand twice in the text (a tile's first step, and the loop), as do those of the last stage
-(the loop, and the step after it). Softmax stands twice: for tiles with a mask and for tiles without.
+(the loop, and the step after it); where the role rolls, these stand in the next tile's first step too. Softmax stands twice: for
+tiles with a mask and for tiles without.
 """
 
-from attnspec.lowering.schedule.schedule import Channel, Schedule
+from attnspec.lowering.schedule.schedule import Channel, Role, Schedule
 
 TENSOR_STEP = 16  # elements of the summed dimension that a tensor instruction takes
 BOX = 64  # elements of a row that a TMA box takes
@@ -24,8 +25,19 @@ def tensor_instructions(schedule: Schedule) -> int:
         "mma_pv_head": split // TENSOR_STEP,
         "mma_pv_tail": (schedule.dataflow.tile_kv - split) // TENSOR_STEP,
     }
-    program = next(role.program for role in schedule.roles if role.kind == "mma")
-    return sum(2 * steps[schedule.dataflow.operation(step.operation).kind] for step in program)
+    names = [step.operation for step in _tensor_role(schedule).program]
+    return sum(places(schedule, name) * steps[schedule.dataflow.operation(name).kind] for name in names)
+
+
+def _tensor_role(schedule: Schedule) -> Role:
+    return next(role for role in schedule.roles if role.kind == "mma")
+
+
+def places(schedule: Schedule, name: str) -> int:
+    """How often a tensor operation stands in the text."""
+    role = _tensor_role(schedule)
+    lags = any(step.stage and step.operation == name for step in role.program)
+    return 3 if role.rolls and lags else 2
 
 
 def loads(schedule: Schedule, packs: bool) -> int:
@@ -49,12 +61,17 @@ def barriers(schedule: Schedule) -> int:
 
 
 def commits(schedule: Schedule) -> int:
-    """tcgen05.commit: a signal by the tensor pipe, twice where it is given every step, once where once a tile."""
+    """tcgen05.commit: a signal by the tensor pipe, as often as its operation stands there if it is given every step.
+
+    Once, if once a tile; twice where the role rolls: a tile's last scores are the loop's or its first, its last products come
+    with the next tile or with none.
+    """
+    once = 2 if _tensor_role(schedule).rolls else 1
     count = 0
     for channel in schedule.channels:
-        times = 1 if channel.once_a_tile else 2
-        count += times * (channel.full.engine == "tensor")
-        count += times * (channel.empty is not None and channel.empty.engine == "tensor")
+        for arrivals, name in ((channel.full, channel.producer), (channel.empty, channel.consumers[-1])):
+            if arrivals is not None and arrivals.engine == "tensor":
+                count += once if channel.once_a_tile else places(schedule, name)
     return count
 
 
