@@ -2,8 +2,8 @@
 
 `python -m benchmarks.hopper check [VARIANT ...]` runs variants' forwards against the float64 oracle; `gradients [VARIANT ...]`
 forwards and backwards, and deterministic ones several times; `time [CASE ...]` prints TFLOP/s of one process's runs on the same
-inputs (of backwards: `attnc bench --backward`). Needs such a GPU, torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are
-not installed are left out.
+inputs (of backwards: `attnc bench --backward`, `python -m benchmarks.hopper_backward_trials`). Needs such a GPU, torch,
+nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not installed are left out.
 """
 
 import argparse
@@ -54,7 +54,7 @@ _compiled: dict[str, Callable[..., None]] = {}
 
 
 def compiled(emitted: Emitted) -> Callable[..., None]:
-    """An emitted forward, compiled once for this process's GPU."""
+    """An emitted forward, or backward, compiled once for this process's GPU."""
     import cutlass.cute as cute
     from cutlass import Int32
     from cutlass.cute.runtime import make_fake_stream
@@ -69,7 +69,7 @@ def compiled(emitted: Emitted) -> Callable[..., None]:
             stream = make_fake_stream(use_tvm_ffi_env_stream=True)
             options = "--gpu-arch sm_90a --enable-tvm-ffi --keep-ptx"
             _compiled[module.text] = cute.compile(
-                live.forward, *arguments, Int32(1), stream, options=f"{options} --dump-dir {folder}"
+                getattr(live, module.name), *arguments, Int32(1), stream, options=f"{options} --dump-dir {folder}"
             )
     return _compiled[module.text]
 

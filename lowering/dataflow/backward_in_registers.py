@@ -84,16 +84,23 @@ def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
     return tiles + shape.ds_bytes + shape.chunk_bytes + PLANES * shape.tile_q * F32
 
 
-def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) -> Dataflow:
-    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
+def draw_backward_in_registers(
+    analysed: Analysed, deterministic: bool = False, *, dq_last: bool = False, adds_dq: bool = False
+) -> Dataflow:
+    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile.
+
+    dq_last: dQ comes after dK, which works while the other warpgroup's dS is waited for; else dV alone does, and dK works while
+    dQ is staged. adds_dq: threads add dQ to its sum from their registers, and nothing is staged; not where adding has an order.
+    """
+    adds = adds_dq and not deterministic
     return Dataflow(
         direction="backward",
         tile_q=register_shape(analysed).tile_q,
         tile_kv=TILE_KV,
         query_tiles=1,
-        operations=_operations(analysed),
-        buffers=_buffers(analysed),
-        values=_values(analysed),
+        operations=_operations(analysed, adds),
+        buffers=_buffers(analysed, adds),
+        values=_values(analysed, dq_last, adds),
         deterministic=deterministic,
     )
 
@@ -108,8 +115,8 @@ def _chain(analysed: Analysed) -> list[Operation]:
     return [*chain, Operation("mask", "threads", "step", note=note), Operation("exp", "threads", "step")]
 
 
-def _operations(analysed: Analysed) -> tuple[Operation, ...]:
-    chunks = range(register_shape(analysed).chunks)
+def _operations(analysed: Analysed, adds: bool) -> tuple[Operation, ...]:
+    chunks = range(0 if adds else register_shape(analysed).chunks)
     return (
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -128,6 +135,7 @@ def _operations(analysed: Analysed) -> tuple[Operation, ...]:
         Operation("await_dv", "threads", "step"),
         Operation("await_dk", "threads", "step"),
         Operation("await_dq", "threads", "step"),
+        *([Operation("add_dq", "threads", "step")] if adds else []),
         *(Operation(f"stage_dq_{at}", "threads", "step") for at in chunks),
         *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
         Operation("store_dv", "threads", "tile"),
@@ -139,7 +147,7 @@ def _tile_bytes(rows: int, columns: int) -> int:
     return rows * -(-columns // SWIZZLE_ELEMENTS) * SWIZZLE_ELEMENTS * ELEMENT_BYTES
 
 
-def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+def _buffers(analysed: Analysed, adds: bool) -> tuple[Buffer, ...]:
     spec, shape = analysed.spec, register_shape(analysed)
     scores = TILE_KV * shape.tile_q // (GROUPS * 128)  # of a thread
     return (
@@ -148,7 +156,7 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("q", "shared", _tile_bytes(shape.tile_q, spec.head_dim)),
         Buffer("do", "shared", _tile_bytes(shape.tile_q, spec.head_dim_v)),
         Buffer("ds_out", "shared", shape.ds_bytes),
-        Buffer("dq_out", "shared", shape.chunk_bytes),
+        *([] if adds else [Buffer("dq_out", "shared", shape.chunk_bytes)]),
         Buffer("rows", "shared", PLANES * shape.tile_q * F32),
         Buffer("scores", "register", F32 * scores),
         Buffer("dp", "register", F32 * scores),
@@ -160,11 +168,12 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
     )
 
 
-def _values(analysed: Analysed) -> tuple[Value, ...]:
+def _values(analysed: Analysed, dq_last: bool, adds: bool) -> tuple[Value, ...]:
     chain = [operation.name for operation in _chain(analysed)]
     chunks = range(register_shape(analysed).chunks)
-    staged = [f"stage_dq_{at}" for at in chunks]
+    staged = ["add_dq"] if adds else [f"stage_dq_{at}" for at in chunks]
     last = ("await_dv", "await_dk", staged[-1])  # of a step
+    begun = ("mma_dk", "mma_dq") if dq_last else ()
     return (
         *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq", "await_dq")),
         *(Value("load_v", reader, "v", name="v") for reader in ("mma_dp", "await_dp")),
@@ -180,12 +189,12 @@ def _values(analysed: Analysed) -> tuple[Value, ...]:
         Value("ds", "share_ds", "ds"),
         Value("ds", "mma_dk", "ds"),
         Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
-        Value("mma_dv", "mma_dk", None),  # begun as soon as there is P
-        Value("mma_dk", "mma_dq", None),  # works while the other warpgroup's dS is waited for
+        *(Value("mma_dv", after, None) for after in ("mma_dk", "mma_dq")),  # begun as soon as there is P
+        *(Value(before, after, None) for before, after in pairwise(begun)),
         *_accumulators(),
         Value("mma_dq", "await_dq", "dq"),
         *(Value("await_dq", stage, "dq") for stage in staged),
-        *(Value(stage, f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at, stage in enumerate(staged)),
+        *(Value(f"stage_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks if not adds),
         *(Value(before, after, None) for before, after in pairwise(staged)),
         # A step ends before the next begins: its products would want registers beside those of this one.
         *(Value(one, first, None, distance=1) for one in last for first in ("mma_s", "mma_dp")),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.refusal import ScheduleError
 from attnspec.lowering.schedule.schedule import Channel, Draft, ProgramStep, Role
@@ -90,7 +91,13 @@ def _products(draft: Draft, role: Role, prices: Prices) -> Iterator[EventEdge]:
     for value in draft.dataflow.values:
         if value.producer in own:
             tokens = value.distance + stages[value.consumer] - stages[value.producer]
-            yield EventEdge(value.producer, value.consumer, tokens, prices.of(value.producer).latency, "result")
+            yield EventEdge(value.producer, value.consumer, tokens, awaited(draft.dataflow, value, prices), "result")
+
+
+def awaited(dataflow: Dataflow, value: Value, prices: Prices) -> float:
+    """Cycles from the start of a product in registers until its reader may start, or a product that is only to follow it."""
+    price = prices.of(value.producer)
+    return price.hold if value.buffer is None and value.consumer in dataflow.register_products else price.latency
 
 
 def _seen(draft: Draft, name: str, prices: Prices) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from attnspec.lowering.dataflow.graph import Dataflow, Value
-from attnspec.lowering.schedule.event_graph import EventEdge
+from attnspec.lowering.schedule.event_graph import EventEdge, awaited
 from attnspec.lowering.schedule.modulo import Item, Problem
 from attnspec.lowering.schedule.place_buffers import share_columns
 from attnspec.lowering.schedule.prices import UNITS, Prices
@@ -49,7 +49,8 @@ def _glued(dataflow: Dataflow) -> dict[str, str]:
     return {
         value.consumer: value.producer
         for value in dataflow.values
-        if value.distance == 0 and value.producer in tensor and value.consumer in tensor and value.producer != value.consumer
+        if value.distance == 0 and value.buffer is not None and {value.producer, value.consumer} <= tensor
+        if value.producer != value.consumer
     }
 
 
@@ -69,7 +70,9 @@ class _Loop:
         for value in self._of_steps():
             if value.seldom and self.prices.leaves_out:
                 continue
-            yield EventEdge(value.producer, value.consumer, value.distance, self.seen(value.producer, value.consumer), "value")
+            is_product = value.producer in self.dataflow.register_products
+            cycles = awaited(self.dataflow, value, self.prices) if is_product else self.seen(value.producer, value.consumer)
+            yield EventEdge(value.producer, value.consumer, value.distance, cycles, "value")
 
     def reuses(self) -> Iterator[EventEdge]:
         """A copy is written again after it has been read: registers are one copy, rings and lanes have as many as they have."""

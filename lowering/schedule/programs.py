@@ -36,7 +36,7 @@ def _waiting_late(dataflow: Dataflow, program: list[ProgramStep]) -> list[Progra
     """
     for product in dataflow.register_products:
         values = [value for value in dataflow.values if product in (value.producer, value.consumer)]
-        wait = next(value.consumer for value in values if value.producer == product)
+        wait = next(value.consumer for value in values if value.producer == product and value.buffer is not None)
         needed = {value.consumer for value in dataflow.values if value.producer == wait}
         needed |= {value.producer for value in values if value.consumer == product}
         at = next((index for index, step in enumerate(program) if step.operation == wait), len(program))

@@ -39,6 +39,8 @@ def register_backward_price(counts: Any, operation: Operation) -> Price | None:
             return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
     if operation.kind.startswith(("stage_dq_", "reduce_dq_")):
         return _through_shared(counts, shape.chunk_bytes)
+    if operation.kind == "add_dq":  # to L2 by the same path: assumed
+        return _through_shared(counts, shape.chunk_bytes * shape.chunks)
     return Price(0.0, 0.0) if operation.kind.startswith("await_") else None
 
 

@@ -27,7 +27,7 @@ def set_backward_depths(dataflow: Dataflow, limits: Limits, statement: str) -> d
         )
         raise Unsupported(statement, reason)
     for name in URGENT if dataflow.ctas == 1 else URGENT_IN_PAIR:
-        if sizes[name] <= left:
+        if name in sizes and sizes[name] <= left:
             depths[name] += 1
             left -= sizes[name]
     return depths

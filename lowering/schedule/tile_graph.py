@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.schedule.accesses import instances
-from attnspec.lowering.schedule.event_graph import Circle, EventEdge, critical_circle, occupied
+from attnspec.lowering.schedule.event_graph import Circle, EventEdge, awaited, critical_circle, occupied
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Draft
 from attnspec.lowering.schedule.seldom import is_seldom
@@ -55,7 +55,7 @@ def tile_edges(draft: Draft, prices: Prices, steps: int) -> Iterator[EventEdge]:
     for value in draft.dataflow.values:
         if value.producer in draft.dataflow.register_products:
             for before, after in instances(draft.dataflow, value, trips):
-                yield from timed.edge(before, after, prices.of(before.operation).latency, "result")
+                yield from timed.edge(before, after, awaited(draft.dataflow, value, prices), "result")
     rings: dict[str, dict[int, tuple[Occurrence, Occurrence | None]]] = {}
     for channel in draft.channels:
         leaves_out = prices.leaves_out and is_seldom(draft.dataflow, channel)

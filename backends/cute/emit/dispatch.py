@@ -31,7 +31,7 @@ def write_dispatch(
             registers = roles[0].registers
             change = "increase" if registers > average else "decrease"
             source.line(f"cute.arch.setmaxregister_{change}({registers})")
-            _write_roles(source, [role for role in roles if role.kind != IDLE], function, condition, otherwise)
+            _write_roles(source, roles, function, condition, otherwise)
 
 
 def _write_roles(
@@ -41,11 +41,12 @@ def _write_roles(
     condition: Callable[[Role], str],
     otherwise: str | None,
 ) -> None:
-    functions = list(dict.fromkeys(map(function, roles)))
-    if len(functions) == 1:
+    working = [role for role in roles if role.kind != IDLE]
+    functions = list(dict.fromkeys(map(function, working)))
+    if len(functions) == 1 and (len(working) == len(roles) or otherwise is not None):
         source.line(_call(functions[0]))
         return
-    for index, role in enumerate(roles):
+    for index, role in enumerate(working):
         with source.block(f"{'if' if index == 0 else 'elif'} {condition(role)}:"):
             source.line(_call(function(role)))
     if otherwise is not None:

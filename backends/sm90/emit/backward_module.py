@@ -18,7 +18,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.schedule.schedule import Schedule
 
 EXACT = "settle"  # the pass that only exact sums want
-EVERYWHERE = frozenset({"convert", "settle", "load", "store"})  # passes and roles that all targets share
+EVERYWHERE = frozenset({"settle", "load", "store"})  # passes and roles that all targets share
 
 
 def backward_module(analysed: Analysed, schedule: Schedule) -> Module:

@@ -38,7 +38,7 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
         "working_threads": 32 * sum(len(role.warps) for role in schedule.roles if role.program),
         "barriers": count,
         "planes": PLANES,
-        "chunk": place("dq_out").size // (4 * LANES),
+        "chunk": shape.chunk_bytes // (4 * LANES),
         "dq_chunks": shape.chunks,
         "parts": shape.parts,
         "deterministic": flow.deterministic,
@@ -51,7 +51,8 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
     for name in ("q", "do"):
         facts |= {f"{name}_offset": place(name).offset, f"{name}_stride": place(name).size, f"{name}_depth": place(name).depth}
     facts |= {"ds_offset": place("ds_out").offset, "ds_stride": place("ds_out").size // shape.slots, "ds_slots": shape.slots}
-    facts |= {"dq_offset": place("dq_out").offset, "dq_stride": place("dq_out").size}
+    staged = [item.offset for item in schedule.placements if item.buffer == "dq_out"]
+    facts |= {"dq_offset": staged[0] if staged else 0, "dq_stride": shape.chunk_bytes}
     facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
     facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
     choices = schedule.choices

@@ -64,11 +64,6 @@ class BackwardPlan(BackwardWidths):
         """Numbers of a row of the sum of dQ, in each part."""
         return self.dk_width
 
-    @property
-    def is_turned(self) -> bool:
-        """Parts of the sum lie as a whole one does."""
-        return False
-
     def boxes(self, head_dim: int) -> int:
         """TMA boxes of a tile of that head dimension: those that hold something."""
         return -(-head_dim // self.box_columns)

@@ -14,6 +14,7 @@ INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]+\*/\s+(.*?);")
 LABEL = re.compile(r"\s*(\.L_x_\d+):")
 JUMP = re.compile(r"\bBRA\b.*`\((\.L_x_\d+)\)")
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
+SECTION, MAIN = ".section\t.text.", "backward_kernel"
 WIDE = "attention wide\nhead_dim {}\nmask = kv <= qpos\n"
 
 
@@ -26,7 +27,8 @@ def sass_of(source: object) -> str:
 
 
 def step_of(sass: str) -> list[str]:
-    """Instructions of the smallest loop that all products are in."""
+    """Instructions of the smallest loop that all products of the main kernel are in; the pass before it multiplies too."""
+    sass = next(part for part in sass.split(SECTION)[1:] if MAIN in part.partition("\n")[0])
     instructions: list[str] = []
     labels: dict[str, int] = {}
     for line in sass.splitlines():

@@ -46,7 +46,7 @@ def once(plan: BackwardPlan, pipes: Pipes, now: Now, side: Any) -> None:
 
 @dataclass(frozen=True)
 class Trips:
-    """What all trips have in common. sums: what learned tensors have gathered in registers."""
+    """What all trips have in common. sums: what learned tensors have gathered in registers. row_tile: the query tile's number."""
 
     plan: BackwardPlan
     tiles: BackwardTiles
@@ -55,6 +55,7 @@ class Trips:
     place: Place
     held: Held
     sums: Any
+    row_tile: Any
 
 
 def run_trip(trips: Trips, now: Now, element: Element, is_partial: bool) -> None:
@@ -71,7 +72,7 @@ class _Trip:
 
     def __init__(self, trips: Trips, element: Element, is_partial: bool) -> None:
         self.plan, self.tiles, self.pipes, self.mods = trips.plan, trips.tiles, trips.pipes, trips.mods
-        self.place, self.held, self.sums = trips.place, trips.held, trips.sums
+        self.place, self.held, self.sums, self.row_tile = trips.place, trips.held, trips.sums, trips.row_tile
         self.element, self.is_partial = element, is_partial
         self.begun: list[str] = []
 
@@ -182,6 +183,11 @@ class _Trip:
 
     def await_dq(self, now: Now) -> None:
         """The product is there."""
+
+    def add_dq(self, now: Now) -> None:
+        """dQ to its sum."""
+        target = self.row_tile * self.plan.shares + self.element.at.part
+        gradient_output.add_dq(self.plan, self.tiles, target, self.place, self.dq)
 
     def stage_dq_0(self, now: Now) -> None:
         """dQ to where it is added up from; where it goes there in two chunks, that of the first warpgroup."""

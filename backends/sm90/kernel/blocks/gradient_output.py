@@ -15,7 +15,7 @@ from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, WARP, WARP_ROWS, Place
 from attnspec.backends.sm90.kernel.blocks.rows import EIGHT
-from cutlass import Float32, Int32
+from cutlass import Float32, Int32, Int64
 
 MATRIX_ROWS = 8  # of a tile that stmatrix stores
 WORDS = 4  # of an stmatrix of four: 16 keys, 16 queries
@@ -41,41 +41,51 @@ def write_ds(plan: BackwardPlan, tiles: BackwardTiles, place: Place, step: Any, 
         ptx(text, address, *words[at : at + WORDS])
 
 
+def dq_offset(plan: BackwardPlan, octet: Any, row_warp: Any, lane: Any) -> Any:
+    """Bytes from the start of dQ of a step, or of its sum, to what a lane has of eight columns: two numbers of a row, then two of
+    the row eight further on. So a warp's sixteen rows are one run, whatever way they are stored or loaded.
+
+    row_warp: which sixteen rows.
+    """
+    return octet * (plan.tile_q * EIGHT * 4) + row_warp * (WARP * PIECE_BYTES) + lane * PIECE_BYTES
+
+
 def write_dq(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, place: Place, dq: Sequence[Float32]) -> None:
-    """dQ of this thread to its slot, as [column / 4][query][column % 4]."""
-    row, column = place.thread // WARP * WARP_ROWS + place.lane // 4, place.lane % 4 * 2
-    if plan.splits_queries:
-        row += place.group * GROUP_ROWS
-    else:
-        column += place.group * plan.share
+    """dQ of this thread to its slot."""
     start = tiles.shared + plan.dq_offset + slot(find(pipes, "dq_out_0"), now) * plan.dq_stride
-    stride = plan.tile_q * PIECE_BYTES
-    address = Int32(start + column // QUAD * stride + row * PIECE_BYTES + column % QUAD * 4)
-    for index in range(0, len(dq), 2):
-        eight, half = index // 4, index // 2 % 2
-        offset = eight * (EIGHT // QUAD) * stride + half * (WARP_ROWS // 2 * PIECE_BYTES)
-        if plan.splits_queries:
-            ptx(f"st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};", address, *dq[index : index + 2])
-        else:  # columns beyond the head dimension are padding
-            text = f"{{.reg .pred p; setp.ne.b32 p, {{$r3}}, 0; @p st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};}}"
-            ptx(text, address, *dq[index : index + 2], Int32(column + eight * EIGHT < plan.dk_width))
+    _put_dq(plan, Int32(start + _own(plan, place)), place, dq, "st.shared")
+
+
+def add_dq(plan: BackwardPlan, tiles: BackwardTiles, row_tile: Any, place: Place, dq: Sequence[Float32]) -> None:
+    """dQ of this thread to the sum of its query tile, or of a part of it."""
+    start = (tiles.sum_dq.iterator + Int64(row_tile) * (plan.sum_width * plan.tile_q)).toint()
+    _put_dq(plan, Int64(start + _own(plan, place)), place, dq, "red.relaxed.gpu.global.add")
+
+
+def _own(plan: BackwardPlan, place: Place) -> Any:
+    """Where the thread's dQ is, in bytes from the start."""
+    rows = place.group * (GROUP_ROWS // WARP_ROWS) if plan.splits_queries else 0
+    octet = 0 if plan.splits_queries else place.group * (plan.share // EIGHT)
+    return dq_offset(plan, octet, rows, place.thread)
 
 
 @cute.jit
 def write_own_dq(plan, tiles, pipes, now: Now, place: Place, chunk: cutlass.Constexpr, dq: tuple):
     """The same of the warpgroup whose chunk it is: all queries, its columns."""
     if place.group == chunk:
-        row, column = place.thread // WARP * WARP_ROWS + place.lane // 4, place.lane % 4 * 2
         start = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-        stride = plan.tile_q * PIECE_BYTES
-        _put_dq(Int32(start + column // QUAD * stride + row * PIECE_BYTES + column % QUAD * 4), stride, dq)
+        _put_dq(plan, Int32(start + dq_offset(plan, 0, 0, place.thread)), place, dq, "st.shared")
 
 
-def _put_dq(address: Int32, stride: int, dq: Sequence[Float32]) -> None:
-    for index in range(0, len(dq), 2):
-        eight, half = index // 4, index // 2 % 2
-        offset = eight * (EIGHT // QUAD) * stride + half * (WARP_ROWS // 2 * PIECE_BYTES)
-        ptx(f"st.shared.v2.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}}};", address, *dq[index : index + 2])
+def _put_dq(plan: BackwardPlan, address: Any, place: Place, dq: Sequence[Float32], how: str) -> None:
+    """how: the instruction. Columns beyond the head dimension are padding: some or all of the second warpgroup's."""
+    for octet in range(len(dq) // QUAD):
+        offset, four = dq_offset(plan, octet, 0, 0), dq[octet * QUAD : (octet + 1) * QUAD]
+        text = f"{how}.v4.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};"
+        if plan.splits_queries or plan.share + (octet + 1) * EIGHT <= plan.dk_width:
+            ptx(text, address, *four)
+        elif (octet + 1) * EIGHT <= plan.dk_width:
+            ptx(f"{{.reg .pred p; setp.eq.b32 p, {{$r5}}, 0; @p {text}}}", address, *four, Int32(place.group))
 
 
 def write_gradient(plan: BackwardPlan, tensor: Any, place: Place, at: KeyAt, values: Sequence[Float32], width: int) -> None:
@@ -95,10 +105,10 @@ def write_gradient(plan: BackwardPlan, tensor: Any, place: Place, at: KeyAt, val
                 is_there = is_there & (column >= at.part * PART)
             if plan.parts > 1 or (eight + LANES) * EIGHT > width:
                 is_there = is_there & (column < width)
-            put_words(target + eight * EIGHT * 2, _turned(four, lane), is_there)
+            put_words(target + eight * EIGHT * 2, turned(four, lane), is_there)
 
 
-def _turned(words: list[Int32], lane: Any) -> list[Int32]:
+def turned(words: list[Int32], lane: Any) -> list[Int32]:
     """Of four lanes' words i, i = 0 to 3, those that lane i of the four then has: of a row, what lies beside each other."""
     found = list(words)
     for bit in (1, 2):

@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, renewed, steps_of, visit
+from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, renewed, row_tile, steps_of, visit
 from attnspec.backends.cute.kernel.work import Work, again, key_tile, touches
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_output, learned_gradient, scalar
@@ -40,10 +40,11 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
             key = (mods.key(keys[0], own), mods.key(keys[1], own))
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
-                query = own.sequence.q_first + key_tile(run, step) * plan.tile_q
+                number = key_tile(run, step)
+                query = own.sequence.q_first + number * plan.tile_q
                 element = Element(kv, query + place.lane % 4 * 2, own, key)
                 is_last = own.kv_first + plan.tile_kv > own.kv_end
-                trip = Trips(plan, tiles, pipes, mods, place, held, sums)
+                trip = Trips(plan, tiles, pipes, mods, place, held, sums, row_tile(work, own, number))
                 # Two whole trips: where paths meet inside one, every value that differs wants a second register.
                 if touches(plan.tile_q, own.q_end, mods.hidden(renewed(own)), query) | is_last:
                     run_trip(trip, now, element, True)
