@@ -1,6 +1,8 @@
 """Which variants two CTAs cannot share the tiles of, told before any scheduling."""
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.backward import has_own_columns, merges
+from attnspec.lowering.dataflow.backward_pair import CTAS
 from attnspec.lowering.dataflow.backward_shape import PART
 from attnspec.lowering.dataflow.forward import LARGEST_NARROW, NARROW, tile_shape
 from attnspec.lowering.dataflow.graph import Dataflow
@@ -33,6 +35,10 @@ def backward_reason(analysed: Analysed, limits: Limits) -> tuple[str, str] | Non
         return "ctas = 2", f"tensor operations of {limits.target} are of one CTA"
     if max(analysed.spec.head_dim, analysed.spec.head_dim_v) > PART:
         return _dims(analysed), f"the backward of a pair of CTAs takes head dimensions up to {PART}, one CTA takes these"
+    if merges(analysed) and not has_own_columns(analysed, CTAS):
+        # dQ of a step then waits until the next scores have been read, and those until its dS has been taken: for ever.
+        reason = "scores that are needed again with dP keep their columns, and dQ of a pair of CTAs has no others"
+        return _dims(analysed), f"{reason} at these head dimensions; one CTA takes it"
     for found in analysed.derivative.learned:
         if found.address == "distance":
             reason = "its gradient is summed along diagonals of whole tiles, of which a thread of a pair of CTAs has two halves"

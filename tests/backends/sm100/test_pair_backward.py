@@ -23,6 +23,8 @@ PLAIN = "attention plain\nhead_dim 128\n"
 CAUSAL = "attention causal\nhead_dim 128\nmask = kv <= qpos\n"
 PACKED = "attention causal\nhead_dim 64\nmask = kv <= qpos\nvarlen\n"
 SLOPES = "attention slopes\nhead_dim 64\nlearned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\nmask = causal\n"
+FACTOR = "learned t: f32[heads]\nscore = score * t[h]\n"
+SLOPED = "learned t: f32[batch, len_kv]\ninput u: f32[len_q]\nscore = score * u[q] + t[b, kv] * tanh(score)\n"
 MANY_HEADS = 8  # of a group
 SPILLED = {"prefix_lm": 64}  # bytes, of the load role: its walk has two ranges; with more registers for it softcap spills
 SEEDS = 20
@@ -131,6 +133,15 @@ def test_part_of_a_longer_sequence_has_the_references_gradients() -> None:
 @pytest.mark.parametrize("dims", ["8", "16", "40", "72", "80", "96", "112", "128, 64", "64, 128"])
 def test_head_dimensions_are_right(dims: str) -> None:
     attention = paired(f"attention causal\nhead_dim {dims}\nmask = kv <= qpos\n")
+    assert_right(attention, drawn(attention, Shape(1, 2, 1, 300, 417)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["64", "96", "112", "128", "128, 64"])
+@pytest.mark.parametrize("more", [FACTOR, SLOPED], ids=["a factor", "a slope"])
+def test_scores_that_are_needed_again_with_dp_are_right(more: str, dims: str) -> None:
+    """Where dQ has no columns but theirs a pair would wait for itself: one CTA runs them."""
+    attention = paired(f"attention again\nhead_dim {dims}\n{more}")
     assert_right(attention, drawn(attention, Shape(1, 2, 1, 300, 417)))
 
 

@@ -63,6 +63,21 @@ def test_one_cta_runs_what_a_pair_cannot() -> None:
     assert short_calls(of(192), LIMITS) == 0
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "learned t: f32[heads]\nscore = score * t[h]\n",
+        "learned t: f32[batch, len_kv]\nscore = score + t[b, kv] * tanh(score)\n",
+        "input t: f32[len_q]\nscore = score * t[q]\n",
+    ],
+)
+@pytest.mark.parametrize(("head_dim", "ctas"), [(96, 2), (104, 1), (112, 1), (128, 1), ("128, 64", 2), ("64, 128", 2)])
+def test_one_cta_needs_scores_again_with_dp_where_dq_of_a_pair_would_wait_in_their_columns(
+    more: str, head_dim: object, ctas: int
+) -> None:
+    assert choose_backward_ctas(of(head_dim, more), LIMITS, wanted=2) == ctas
+
+
 def by_hand(window: int, keys: int) -> int:
     """Query tiles of 128 that meet some key tile of so many keys, summed over the key tiles: a causal window."""
     met = 0
