@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnspec.distributed.layout import SequenceLayout, contiguous, striped, zigzag
-from attnspec.distributed.load import Load, Widths, balanced, load_of_layouts
+from attnspec.distributed.load import Load, Widths, balanced, load_of_layouts, runs_of
 from attnspec.distributed.visible import TILE, Sight
 
 Direction = Literal["forward", "backward"]
@@ -135,7 +135,8 @@ def candidates(sight: Sight, length: int, ranks: int) -> list[SequenceLayout]:
     """Layouts worth a look, those of fewest runs first: a run is a kernel call for every other run that it sees."""
     stripe = max(TILE, length // (8 * ranks) // TILE * TILE)
     found = [contiguous(length, ranks), zigzag(length, ranks)]
-    return [*found, *(balanced(sight, length, ranks, runs) for runs in (2, 8)), striped(length, ranks, stripe)]
+    runs = sorted({2, 8, runs_of(length, ranks)})
+    return [*found, *(balanced(sight, length, ranks, count) for count in runs), striped(length, ranks, stripe)]
 
 
 def choose_layout(sight: Sight, widths: Widths, ranks: int, machine: Machine, strategy: str = "ring") -> SequenceLayout:

@@ -11,6 +11,8 @@ from attnspec.distributed.pieces import Piece, pieces
 from attnspec.distributed.visible import TILE, Sight, intervals, tiles_seen, union
 
 Floats = NDArray[np.float64]
+MOST_RUNS = 16
+LEAST_RUN = 2048  # positions of a run whose kernel takes much longer than its launch
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ def load_of(
 def load_of_layouts(sight: Sight, widths: Widths, layout_q: SequenceLayout, layout_kv: SequenceLayout) -> Load:
     """The load of a batch."""
     return load_of(sight, widths, layout_q, layout_kv, pieces(layout_q), pieces(layout_kv))
+
+
+def runs_of(length: int, ranks: int) -> int:
+    """How many runs a rank a balanced layout is best tried with: more even out more, but each pair of runs is a kernel call."""
+    return max(2, min(MOST_RUNS, length // (ranks * LEAST_RUN)))
 
 
 def balanced(sight: Sight, length: int, ranks: int, runs: int) -> SequenceLayout:

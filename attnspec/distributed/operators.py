@@ -20,10 +20,11 @@ from attnspec.distributed.plan import Plan
 from attnspec.distributed.prepare import Given, take, wants
 from attnspec.distributed.together import job_for, meet
 from attnspec.errors import ArgumentError
+from attnspec.language.spec import Tensor as Declared
 from attnspec.operators.attend import TAGS, take_starts
 from attnspec.operators.gradients import by_declaration, refuse_second
 from attnspec.operators.handles import attention_of
-from attnspec.runtime.declared import take_declared
+from attnspec.runtime.declared import refuse_names, scalar
 from attnspec.runtime.tracing import is_transforming
 
 if TYPE_CHECKING:
@@ -55,16 +56,38 @@ def attend_together(
     for name, array in zip(("q", "k", "v"), placed.arrays):
         if not isinstance(array, Tensor):
             raise ArgumentError(f"{name}: a torch.Tensor is wanted, got {type(array).__name__}")
-    tensors, cut, problem = [], [None, None], ""
+    spec, tensors, cut = context.attention.spec, [], [None, None]
+    problem = wrong_names(context.attention.handle, *placed.tensors)
     try:
         cut = [take_starts(name, one, torch.device("cpu")) for name, one in zip(("cu_seqlens_q", "cu_seqlens_kv"), starts)]
-        tensors = list(take_declared(context.attention.spec, placed.tensors, q.device))
+        if not problem:
+            tensors = [as_tensor(tensor, placed.tensors[tensor.name], q.device) for tensor in spec.tensors]
     except ArgumentError as error:
         problem = str(error)
     ticket = None if plan is None else plan.ticket
     options = (context.handle, ",".join(placed.sharded), wants((q, k, v, *tensors)), deterministic, problem)
     found = torch.ops.attnspec.forward_together(q, k, v, tensors, *cut, *context.spans, ticket, *options)
     return found[0], found[1]
+
+
+@torch.compiler.assume_constant_result  # of constants; and how a name is suggested cannot be traced
+def wrong_names(variant: str, *names: str) -> str:
+    """What is wrong with the names of declared tensors that a call gives; nothing if they are right."""
+    spec = attention_of(variant).spec
+    try:
+        if set(names) != {tensor.name for tensor in spec.tensors}:
+            refuse_names(spec, dict.fromkeys(names))
+    except ArgumentError as error:
+        return str(error)
+    return ""
+
+
+def as_tensor(tensor: Declared, value: Any, device: torch.device) -> Tensor:
+    """A declared tensor as it was given; its dtype and shape are looked at inside the operator."""
+    found = scalar(tensor, value, device) if isinstance(value, bool | int | float) else value
+    if not isinstance(found, Tensor):
+        raise ArgumentError(f"{tensor.name}: a torch.Tensor is wanted, got {type(value).__name__}")
+    return found
 
 
 def read(arrays: tuple[Tensor, Tensor, Tensor], tensors: Sequence[Tensor], rest: Any) -> "tuple[ContextParallel, Given]":

@@ -14,7 +14,7 @@ import numpy as np
 import attnspec
 from attnspec.distributed.estimate import MACHINES, STRATEGIES, Estimate, Machine, has_heads
 from attnspec.distributed.layout import contiguous, zigzag
-from attnspec.distributed.load import Widths, balanced, load_of_layouts
+from attnspec.distributed.load import Widths, balanced, load_of_layouts, runs_of
 from attnspec.distributed.visible import TILE, Sight, Sizes, tensors_of
 
 VARIANTS = ("causal", "sliding_window_causal", "document_causal")
@@ -67,7 +67,7 @@ def points(variant: str, length: int, ranks: int, machine: Machine) -> list[Poin
     """One a layout and strategy."""
     sight, widths, found = sight_of(variant, length), Widths(HEADS, KV_HEADS, HEAD_DIM, HEAD_DIM), []
     layouts = [contiguous(length, ranks), zigzag(length, ranks)]
-    layouts += [balanced(sight, length, ranks, 4)] if sight.tensors else []
+    layouts += [balanced(sight, length, ranks, runs_of(length, ranks))] if sight.tensors else []
     for layout in layouts:
         load = load_of_layouts(sight, widths, layout, layout)
         for strategy, model in STRATEGIES.items():

@@ -29,7 +29,8 @@ def draw(rows: int, heads: int = 2, **more: Any) -> list[torch.Tensor]:
 def message_of(group: ProcessGroup, fault: str, backend: str | None = None) -> str:
     """What a rank is told, the second rank being wrong. backend: of torch.compile."""
     is_wrong = group.rank() == 1
-    attention = attnspec.build(WINDOW if fault == "spec" and is_wrong else DOCUMENTS if fault == "values" else CAUSAL)
+    takes_ids = fault in ("values", "declared")
+    attention = attnspec.build(WINDOW if fault == "spec" and is_wrong else DOCUMENTS if takes_ids else CAUSAL)
     strategy = "all_gather" if fault == "strategy" and is_wrong else "ring"
     together = compiled(context_parallel(attention, group, strategy, "contiguous"), backend)
     q, k, v = draw(5 if fault == "rows" and is_wrong else 4, 4 if fault == "heads" and is_wrong else 2)
@@ -39,6 +40,9 @@ def message_of(group: ProcessGroup, fault: str, backend: str | None = None) -> s
         tensors = {"ids_q": ids, "ids_kv": ids}
     if fault == "name" and is_wrong:
         tensors = {"ids": torch.zeros(1)}
+    if fault == "declared":
+        ids = torch.arange(12, dtype=torch.int32)[None]
+        tensors = {"ids_q": ids.float() if is_wrong else ids, "ids_kv": ids}
     if fault == "dtype" and is_wrong:
         q = q.float()
     if fault == "batch" and is_wrong:

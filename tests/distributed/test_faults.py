@@ -20,6 +20,7 @@ WORDS = {
     "values": "values of the tensors that the mask's ranges read: ids_q #",
     "dtype": "on rank 1: q: dtype torch.float32, wanted torch.bfloat16",
     "name": "on rank 1: ids: causal declares no such tensor; it declares none",
+    "declared": "on rank 1: ids_q: dtype torch.float32, declared i32",
     "batch": "batch: 1 on ranks 0 and 2; 2 on rank 1",
     "gradient": "gradients wanted: none on ranks 0 and 2; q on rank 1",
 }
@@ -78,12 +79,12 @@ ENDS = [("killed", None), pytest.param("stopped", None, marks=SLOW), pytest.para
 
 @pytest.mark.parametrize(("how", "backend"), ENDS)
 def test_a_rank_that_is_gone_ends_the_others_within_the_timeout(how, backend):
-    timeout = 8.0
+    timeout = 8.0 if backend is None else 40.0  # processes that compile are apart
     started = Processes(3, timeout=timeout)
     try:
         for end in started.ends:
             end.send((3, faults.die, (how, backend)))
-        answers = [end.recv() for rank, end in enumerate(started.ends) if rank != 1 and end.poll(90)]
+        answers = [end.recv() for rank, end in enumerate(started.ends) if rank != 1 and end.poll(150)]
         assert len(answers) == 2
         for result, error in answers:
             assert error is None
