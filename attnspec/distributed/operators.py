@@ -96,7 +96,7 @@ def read(arrays: tuple[Tensor, Tensor, Tensor], tensors: Sequence[Tensor], rest:
     spans: Spans = (spans_q, spans_kv)
     context = context_of(handle, spans)
     named = {tensor.name: array for tensor, array in zip(context.attention.spec.tensors, tensors)}
-    cut = (*context.sharded, *sharded.split(","))
+    cut = (*context.sharded, *filter(None, sharded.split(",")))
     plan = context.plans.by_ticket(ticket)
     return context, Given(arrays, named, cut, (starts[0], starts[1]), deterministic, plan, wanted, problem)
 

@@ -33,7 +33,7 @@ def meet(context: "ContextParallel", given: Given) -> tuple[Taken, Rows]:
     readers = frozenset[str]() if given.plan is not None else tensors_of(context.attention.analysed.keys)
     try:
         taken = take(spec, given)
-        card = card_of(spec, taken, given, options(context, given.deterministic, given.plan), readers, __version__)
+        card = card_of(spec, taken, given, options(context, given), readers, __version__)
     except ArgumentError as error:
         card = Card({}, (0, 0), str(error))
     rows = agree(context.ranks, card)
@@ -60,14 +60,16 @@ def job_for(context: "ContextParallel", taken: Taken, rows: Rows, deterministic:
     return job_of(context, taken, plan, tensors, sharded, starts, deterministic)
 
 
-def options(context: "ContextParallel", deterministic: bool, plan: Plan | None) -> Mapping[str, str]:
-    """What else ranks must agree on."""
-    said = f"deterministic={deterministic}, reduce_learned={context.reduce_learned}, machine={context.machine.name}"
+def options(context: "ContextParallel", given: Given) -> Mapping[str, str]:
+    """What else ranks must agree on. A graph gathers shards of declared tensors once more in its backward: all do, or none."""
+    said = f"deterministic={given.deterministic}, reduce_learned={context.reduce_learned}, machine={context.machine.name}"
+    said += f", plan #{given.plan.digest}" if given.plan is not None else ""
+    said += ", compiled" if given.wanted is not None and given.sharded else ""
     return {
         "target": f"{context.attention.target or 'by device'}{', emulated' if context.attention.on else ''}",
         "strategy": context.strategy,
         "layout": " and ".join(kind if isinstance(kind, str) else f"{kind.name} #{kind.digest}" for kind in context.kinds),
-        "options": said + (f", plan #{plan.digest}" if plan is not None else ""),
+        "options": said,
     }
 
 

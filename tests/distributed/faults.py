@@ -56,6 +56,18 @@ def message_of(group: ProcessGroup, fault: str, backend: str | None = None) -> s
     return "no error"
 
 
+def in_a_graph_on_one(group: ProcessGroup) -> str:
+    """What ranks are told of a call with shards of ids that the second rank alone has not compiled."""
+    backend = None if group.rank() == 1 else "aot_eager"
+    together = compiled(context_parallel(attnspec.build(DOCUMENTS), group, sharded=("ids_q", "ids_kv")), backend)
+    ids = torch.zeros(1, 4, dtype=torch.int32)
+    try:
+        together(*draw(4), ids_q=ids, ids_kv=ids)
+    except attnspec.ArgumentError as error:
+        return str(error)
+    return "no error"
+
+
 def compiled(together: Any, backend: str | None) -> Any:
     """Through torch.compile without graph breaks, if a backend is given."""
     if backend is None:

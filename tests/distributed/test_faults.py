@@ -41,6 +41,14 @@ def test_a_rank_that_differs_is_named_on_all_ranks_of_a_compiled_call(processes,
     assert WORDS[fault] in found[0]
 
 
+@pytest.mark.slow
+def test_shards_of_ids_that_one_rank_alone_would_gather_again_in_its_backward_are_an_error(processes):
+    found = processes.run(3, faults.in_a_graph_on_one)
+    assert len(set(found)) == 1
+    assert found[0].endswith("compiled on ranks 0 and 2; deterministic=False, reduce_learned=True, "
+                             "machine=H200, 8 a node, 400 Gb/s a GPU on rank 1")  # fmt: skip
+
+
 @pytest.fixture
 def alone(tmp_path):
     """A group of one."""
