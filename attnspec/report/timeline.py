@@ -1,9 +1,10 @@
 """What each role does when, over a few steps of the steady loop, by the cost model."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
+from attnspec.lowering.schedule.pair import both, names_of_first, prices_of_both
 from attnspec.lowering.schedule.schedule import Schedule
 from attnspec.lowering.schedule.simulate import simulate
 from attnspec.report.elements import element, svg, titled
@@ -42,16 +43,18 @@ class Timeline:
 
 
 def timeline_of(schedule: Schedule) -> Timeline:
-    """A simulation of the verified schedule on its own prices."""
-    prices = schedule.proof.prices
-    run = simulate(schedule, prices, (STEPS,))
+    """A simulation of the verified schedule on its own prices; of a pair of CTAs, what the first does."""
+    draft, prices = schedule.proof.draft, schedule.proof.prices
+    names = names_of_first(draft)
+    run = simulate(both(draft), prices_of_both(draft, prices), (STEPS,))
+    starts = [(replace(key, operation=names[key.operation]), at) for key, at in run.starts.items() if key.operation in names]
     critical = {name for name, _ in schedule.proof.critical}
     step_cycles = schedule.proof.interval
-    steady = [at for key, at in run.starts.items() if key.step == WARM_UP and key.operation in critical]
+    steady = [at for key, at in starts if key.step == WARM_UP and key.operation in critical]
     first = min(steady, default=0.0)
     cycles = SHOWN * step_cycles
     bars = []
-    for key, start in run.starts.items():
+    for key, start in starts:
         price = prices.of(key.operation)
         inside = start + price.hold > first and start < first + cycles
         if key.step is not None and price.hold and inside:

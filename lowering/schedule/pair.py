@@ -6,6 +6,7 @@ waits for both. A commit that signals in each CTA becomes a hand-over to each. W
 becomes a value in each.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from attnspec.lowering.dataflow.graph import Dataflow, Operation, Value
@@ -44,6 +45,13 @@ def prices_of_both(draft: Draft, prices: Prices) -> Prices:
         return tuple({pair.name(name, cta): price for cta in pair.ctas for name, price in rows}.items())
 
     return replace(prices, operations=twice(prices.operations), of_tile=twice(prices.of_tile))
+
+
+def names_of_first(draft: Draft) -> Mapping[str, str]:
+    """What the operations of the first CTA, and joint ones, are in the graph, by the names that they have in `both(draft)`."""
+    names = [operation.name for operation in draft.dataflow.operations]
+    pair = _Pair(draft, range(draft.dataflow.ctas))
+    return {name if draft.dataflow.ctas == 1 else pair.name(name, 0): name for name in names}
 
 
 @dataclass(frozen=True)

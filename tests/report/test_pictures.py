@@ -74,10 +74,10 @@ def test_a_tile_tells_why_it_is_skipped_masked_or_seen_whole() -> None:
     assert any("partial" in title and "causal" in title for title in titles)
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_the_timeline_shows_every_role_of_the_loop_and_steps_at_the_schedules_interval(direction) -> None:
+@pytest.mark.parametrize(("direction", "ctas"), [("forward", 1), ("backward", 1), ("backward", 2)])
+def test_the_timeline_shows_every_role_of_the_loop_and_steps_at_the_schedules_interval(direction, ctas) -> None:
     analysed = analysed_of("causal")
-    schedule = stages.place(stages.draw(analysed, direction), analysed)
+    schedule = stages.place(stages.draw(analysed, direction, ctas=ctas), analysed)
     found = timeline_of(schedule)
     loop = {role.name for role in schedule.roles for step in role.program
             if schedule.dataflow.operation(step.operation).rate == "step"}  # fmt: skip
