@@ -18,6 +18,7 @@ PLAIN_EXPONENTIALS = {
     "strided",
     "softcap",
 }  # no exp, sink or load in score and mask
+ADDRESS_BYTES = 8  # that of shared memory, which relative_bias and forgetting keep in a frame there
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 
 
@@ -48,6 +49,13 @@ def total(found: dict[str, int], start: str) -> int:
 @pytest.mark.parametrize("dims", ["8", "40", "64", "96", "128, 64", "64, 128", "256", "136, 200"])
 def test_head_dimension_compiles(dims: str) -> None:
     assert compiled(with_head_dim(dims)).frame_bytes == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["document_causal", "document_packing", "relative_bias", "t5_bias_causal", "forgetting"])
+def test_staged_values_beside_heads_of_192_compile_and_spill_an_address_at_most(variant: str) -> None:
+    text = re.sub(r"(?m)^head_dim.*$", "head_dim 192, 128", path_of(variant).read_text())
+    assert compiled(text).frame_bytes <= ADDRESS_BYTES
 
 
 @pytest.mark.parametrize("variant", ["gemma2_local", "t5_bias"])
