@@ -160,7 +160,9 @@ def fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         shape = [cute.sym_int() for _ in range(free)] + ([row["width"]] if by_tma else [])
         step = ALIGNMENT // 2 if by_tma else 1
         strides = [cute.sym_int64(divisibility=step) for _ in range(row["rank"] - 1)] + [1]
-        return make_fake_tensor(types[row["dtype"]], tuple(shape), tuple(strides), assumed_align=ALIGNMENT if by_tma else 1)
+        dtype = types[row["dtype"]]
+        align = ALIGNMENT if by_tma else dtype.width // 8  # with less an element would be loaded and stored byte by byte
+        return make_fake_tensor(dtype, tuple(shape), tuple(strides), assumed_align=align)
 
     return [fake(row) for row in rows]
 
