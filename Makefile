@@ -1,7 +1,7 @@
 # make demo      compile and run a variant
 # make test      lint, then the tests (a few minutes on two cores)
 # make test-all  the slow tests too
-# make test-seeds  every variant with twenty timings in the emulator (an hour or two)
+# make test-seeds  every variant with twenty timings in the emulator, one CTA and pairs (half an hour)
 # make test-peers  other people's kernels in the emulator (flash-attn-4; half an hour)
 # make lint      ruff and pyright
 # make clean     remove what these made

@@ -1,4 +1,5 @@
-"""Every variant forward and backward through autograd with twenty timings and inputs, all checks on: `make test-seeds`."""
+"""Every variant forward and backward through autograd by one CTA and by pairs, with twenty timings and
+inputs, all checks on: `make test-seeds`. A backward that pairs refuse is of one CTA in both."""
 
 import pytest
 from attnspec.runtime.compare import compare
@@ -15,9 +16,10 @@ MANY_HEADS = 8
 
 
 @pytest.mark.seeds
+@pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_gradients_agree_with_the_oracle_for_every_timing(variant: str) -> None:
-    attention = attnspec.build(path_of(variant), on="emulator", **SMALL.get(variant, {}))
+def test_gradients_agree_with_the_oracle_for_every_timing(variant: str, ctas: int) -> None:
+    attention = attnspec.build(path_of(variant), on="emulator", ctas=ctas, **SMALL.get(variant, {}))
     shapes = [FEW] if (attention.spec.group or 1) > MANY_HEADS else SHAPES
     for seed in range(SEEDS):
         shape = fit_shape(attention.spec, shapes[seed % len(shapes)])
