@@ -1,19 +1,14 @@
-"""A Hopper GPU: right for every variant, and how fast the forward is beside its peers.
+"""How fast the forward is on a Hopper GPU beside its peers.
 
-`python -m benchmarks.hopper check [VARIANT ...]` runs variants' forwards against the float64 oracle; `gradients [VARIANT ...]`
-forwards and backwards, and deterministic ones several times; `time [CASE ...]` prints TFLOP/s of one process's runs on the same
-inputs (of backwards: `attnc bench --backward`, `python -m benchmarks.hopper_backward_trials`). Needs such a GPU, torch,
-nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not installed are left out.
+`python -m benchmarks.hopper [CASE ...]` prints TFLOP/s of one process's runs on the same inputs (of backwards: `attnc bench
+--backward`, `python -m benchmarks.hopper_backward_trials`; whether all is right: `python -m pytest tests/gpu`). Needs such a GPU,
+torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not installed are left out.
 """
 
 import argparse
 import json
-import sys
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -21,27 +16,14 @@ from typing import Any
 import torch
 from attnspec.backends.emitted import Emitted
 from attnspec.runtime.assemble import fake_arguments, load_file, quiet_settings
-from attnspec.runtime.compare import compare, judge
-from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs, fit_shape
-from attnspec.runtime.kernel_arguments import as_argument
 from torch import Tensor
 
-import attnspec
-from attnspec import stages, variants
+from attnspec import stages
 
 TARGET = "sm90"
-SHAPES = (
-    Shape(1, 2, 1, 300, 417),
-    Shape(1, 2, 2, 4, 2),
-    Shape(2, 1, 1, 1, 1),
-    Shape(1, 2, 1, 130, 700),
-    Shape(2, 4, 2, 1000, 1500),
-)
 TOKENS = 16384
 WINDOW = 1024
 ROUNDS, REPEATS = 5, 10
-CAUSAL = "attention causal\nhead_dim {}\ndtype {}\nmask = kv <= qpos\n"
-WIDTHS = (("8", "bf16"), ("40", "fp16"), ("96", "bf16"), ("128", "fp16"), ("136, 200", "bf16"), ("192", "bf16"), ("256", "bf16"))
 
 
 def kernel(source: str) -> Callable[..., None]:
@@ -72,77 +54,6 @@ def compiled(emitted: Emitted) -> Callable[..., None]:
                 getattr(live, module.name), *arguments, Int32(1), stream, options=f"{options} --dump-dir {folder}"
             )
     return _compiled[module.text]
-
-
-def arguments_of(inputs: Inputs, declared: Sequence[str], width_v: int) -> tuple[Any, ...]:
-    """What the kernel takes of drawn inputs, on the GPU; results are the fourth and the fifth."""
-    q, k, v = (array.cuda() for array in (inputs.q, inputs.k, inputs.v))
-    tensors = [as_argument(inputs.tensors[name].cuda()) for name in declared]
-    if "cu_seqlens_q" in inputs.keywords:
-        q, k, v = (array.unsqueeze(0) for array in (q, k, v))
-        places: tuple[Any, ...] = tuple(inputs.keywords[name].cuda() for name in ("cu_seqlens_q", "cu_seqlens_kv"))
-    else:
-        places = (0, 0, q.shape[1], k.shape[1])
-    out = torch.full((*q.shape[:3], width_v), float("nan"), dtype=q.dtype, device="cuda")
-    lse = torch.full((q.shape[0], q.shape[2], q.shape[1]), float("nan"), device="cuda")
-    processors = torch.cuda.get_device_properties(0).multi_processor_count
-    return (q, k, v, out, lse, *tensors, *places, processors)
-
-
-def check_variant(source: str) -> list[str]:
-    """A line for each shape that is wrong, none where all are right."""
-    try:
-        spec = stages.read(source)
-        attention, launch, found = attnspec.build(spec, target=TARGET, on="emulator"), kernel(source), []
-        for shape in SHAPES:
-            inputs = draw_inputs(spec, fit_shape(spec, shape), 1)
-            arguments = arguments_of(inputs, [tensor.name for tensor in spec.tensors], spec.head_dim_v)
-            launch(*arguments)
-            torch.cuda.synchronize()
-            out, lse = (array.cpu() for array in arguments[3:5])
-            results = {"out": out.reshape((*inputs.q.shape[:-1], spec.head_dim_v)), "lse": lse.reshape(inputs.dlse.shape)}
-            for row in judge(attention, inputs, [results], True):
-                if not row.is_right:
-                    found.append(f"{shape}: {row.name} error {row.error:.3g}, {row.worst:.3g} of its tolerance")
-    except Exception as error:
-        return [f"{type(error).__name__}: {str(error)[:300]}"]
-    return found
-
-
-def check_gradients(source: str) -> list[str]:
-    """A line for each shape whose results or gradients are wrong, or whose deterministic gradients differ from run to run."""
-    try:
-        attention, found = attnspec.build(source, target=TARGET), []
-        for shape in SHAPES:
-            inputs = draw_inputs(attention.spec, fit_shape(attention.spec, shape), 1).on(torch.device("cuda"))
-            wrong = [row for row in compare(attention, inputs) if not row.is_right]
-            found += [f"{shape}: {row.name} error {row.error:.3g}, {row.worst:.3g} of its tolerance" for row in wrong]
-            runs = [gradients_of(attention, inputs) for _ in range(3)]
-            if not all(torch.equal(one, first) for run in runs[1:] for one, first in zip(run, runs[0], strict=True)):
-                found.append(f"{shape}: deterministic gradients differ from run to run")
-    except Exception as error:
-        return [f"{type(error).__name__}: {str(error)[:300]}"]
-    return found
-
-
-def gradients_of(attention: attnspec.Attention, inputs: Inputs) -> tuple[Tensor, ...]:
-    """Those of a deterministic call."""
-    names = ("q", "k", "v", *attention.learned)
-    given = {"q": inputs.q, "k": inputs.k, "v": inputs.v} | inputs.tensors
-    leaves = {name: given[name].clone().requires_grad_() for name in names}
-    out = attention(**(given | leaves), deterministic=True, **inputs.keywords)
-    return torch.autograd.grad(out, list(leaves.values()), inputs.dout)
-
-
-def check(one: Callable[[str], list[str]], sources: Sequence[tuple[str, str]], workers: int) -> bool:
-    """A line a variant; whether all are right."""
-    start, wrong = time.time(), 0
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for (name, _), lines in zip(sources, pool.map(one, [source for _, source in sources]), strict=True):
-            wrong += bool(lines)
-            print(f"{name:24s} {'right' if not lines else 'WRONG'}", *lines, sep="\n    " if lines else "", flush=True)
-    print(f"{len(sources) - wrong} of {len(sources)} right, {time.time() - start:.0f} s")
-    return not wrong
 
 
 @dataclass(frozen=True)
@@ -252,22 +163,14 @@ def time_all(wanted: Sequence[str], path: str | None) -> None:
         Path(path).write_text(json.dumps(rows, indent=1))
 
 
-def main() -> int:
+def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("check", "gradients", "time"))
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--json")
     given = parser.parse_args()
-    if given.what == "time":
-        time_all(given.names, given.json)
-        return 0
-    sources = [(name, str(variants.path(name))) for name in given.names or variants.names()]
-    sources += [] if given.names else [(f"head_dim {dims} {dtype}", CAUSAL.format(dims, dtype)) for dims, dtype in WIDTHS]
-    one = check_variant if given.what == "check" else check_gradients
-    return 0 if check(one, sources, given.workers) else 1
+    time_all(given.names, given.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
