@@ -7,12 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.utils.checkpoint import checkpoint
 
@@ -139,24 +137,11 @@ def wrapped(group: ProcessGroup, is_outside: bool) -> list[float]:
     context = context_parallel(model.attend, group, "ring", "zigzag", reduce_learned=False)
     model.attend = context
     given, wanted = context.shard(tokens[:, :-1].contiguous()), context.shard(tokens[:, 1:].contiguous())
-    mesh = DeviceMesh.from_group(group, "cpu", mesh_dim_names=("cp",))
     if not is_outside:
         model.forward = compiled(model.forward)
-    fully_shard(model, mesh=mesh)
-    model.set_gradient_divide_factor(1.0)
-    model.set_force_sum_reduction_for_comms(True)
+    models.shard_parameters(model, group)
     run = torch.compile(model, backend=BACKEND) if is_outside else model
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    losses = []
-    for _ in range(3):
-        loss = nn.functional.cross_entropy(run(given).flatten(0, 1), wanted.flatten(), reduction="sum") / models.LENGTH
-        optimizer.zero_grad()
-        loss.backward()
-        total = loss.detach().clone()
-        dist.all_reduce(total, group=group)
-        optimizer.step()
-        losses.append(float(total))
-    return losses
+    return models.losses_of(model, run, given, wanted, group)
 
 
 def without_context(group: ProcessGroup) -> tuple[bool, bool, bool]:

@@ -1,5 +1,7 @@
 """Models over processes: a tiny language model, wrapped ones, DTensors, and a compiled call."""
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -93,14 +95,25 @@ def losses_wrapped(group: ProcessGroup) -> list[float]:
     together = context_parallel(model.attend, group, "ring", "zigzag", reduce_learned=False)
     model.attend = together
     given, wanted = together.shard(tokens[:, :-1].contiguous()), together.shard(tokens[:, 1:].contiguous())
-    mesh = DeviceMesh.from_group(group, "cpu", mesh_dim_names=("cp",))
-    fully_shard(model, mesh=mesh)
+    shard_parameters(model, group)
+    return losses_of(model, model, given, wanted, group)
+
+
+def shard_parameters(model: nn.Module, group: ProcessGroup) -> None:
+    """Over the group, by FSDP2; gradients are added up, not averaged."""
+    fully_shard(model, mesh=DeviceMesh.from_group(group, "cpu", mesh_dim_names=("cp",)))
     model.set_gradient_divide_factor(1.0)
     model.set_force_sum_reduction_for_comms(True)
+
+
+def losses_of(
+    model: nn.Module, run: Callable[[Tensor], Tensor], given: Tensor, wanted: Tensor, group: ProcessGroup
+) -> list[float]:
+    """Of three steps of a sharded model. run: the model, or what was compiled of it."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
     for _ in range(3):
-        loss = nn.functional.cross_entropy(model(given).flatten(0, 1), wanted.flatten(), reduction="sum") / LENGTH
+        loss = nn.functional.cross_entropy(run(given).flatten(0, 1), wanted.flatten(), reduction="sum") / LENGTH
         optimizer.zero_grad()
         loss.backward()
         total = loss.detach().clone()

@@ -228,6 +228,24 @@ def test_two_ctas_that_write_one_word_race_unless_by_atomics():
     ],
 )
 def test_a_flag_orders_two_ctas(store, load, found):
+    assert of_flag(store, load, "", grid=(2,)) == found
+
+
+@pytest.mark.parametrize(
+    ("store", "fence", "found"),
+    [
+        ("st.release.cluster.global", "fence.acq_rel.cluster;", set()),
+        ("st.release.cluster.global", "fence.acq_rel.cta;", {"race-global"}),
+        ("st.release.cta.global", "fence.acq_rel.cluster;", {"race-global"}),
+        ("st.release.gpu.global", "fence.sc.gpu;", set()),
+    ],
+)
+def test_the_scope_of_a_flag_and_a_fence_reaches_the_other_cta_of_a_cluster(store, fence, found):
+    assert of_flag(store, "ld.relaxed.cluster.global", fence, grid=(2,), cluster=(2,)) == found
+
+
+def of_flag(store, load, fence, **options):
+    """Faults where the first CTA writes a word and sets a flag, and the second waits for the flag and reads the word."""
     body = f"""
     @!%p1 bra END;
     mov.u32 %r5, %ctaid.x;
@@ -240,37 +258,10 @@ def test_a_flag_orders_two_ctas(store, load, found):
     READER: {load}.b32 %r7, [%rd0+4];
     setp.eq.b32 %p4, %r7, 0;
     @%p4 bra READER;
+    {fence}
     ld.global.b32 %r8, [%rd0];
     END:"""
-    assert kinds(body, np.zeros(2, np.uint32), grid=(2,)) == found
-
-
-@pytest.mark.parametrize(
-    ("store", "fence", "found"),
-    [
-        ("st.release.cluster.global", "fence.acq_rel.cluster", set()),
-        ("st.release.cluster.global", "fence.acq_rel.cta", {"race-global"}),
-        ("st.release.cta.global", "fence.acq_rel.cluster", {"race-global"}),
-        ("st.release.gpu.global", "fence.sc.gpu", set()),
-    ],
-)
-def test_the_scope_of_a_flag_and_a_fence_reaches_the_other_cta_of_a_cluster(store, fence, found):
-    body = f"""
-    @!%p1 bra END;
-    mov.u32 %r5, %ctaid.x;
-    setp.eq.b32 %p3, %r5, 0;
-    @!%p3 bra READER;
-    st.global.b32 [%rd0], %r0;
-    mov.b32 %r6, 1;
-    {store}.b32 [%rd0+4], %r6;
-    bra END;
-    READER: ld.relaxed.cluster.global.b32 %r7, [%rd0+4];
-    setp.eq.b32 %p4, %r7, 0;
-    @%p4 bra READER;
-    {fence};
-    ld.global.b32 %r8, [%rd0];
-    END:"""
-    assert kinds(body, np.zeros(2, np.uint32), grid=(2,), cluster=(2,)) == found
+    return kinds(body, np.zeros(2, np.uint32), **options)
 
 
 def test_what_ends_a_run_is_told_however_much_was_told_before():
