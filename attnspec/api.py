@@ -124,8 +124,7 @@ class Attention:
     """A variant as a function of q, k, v and its declared tensors; differentiable.
 
     spec: the checked spec. target: as given to `build`, None if each call's device decides. ctas, query_tiles: as given there.
-    handle: all of it as one text, the options first: an operator in a graph that torch has traced, or loaded from a file, finds
-    it by that.
+    handle: all of it as one line: an operator in a graph that torch has traced, or loaded from a file, finds it by that.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class Attention:
         self.query_tiles: Literal[1, 2] | None = query_tiles
         # From which another process builds the same. Made now: torch.compile does not see into a cached property.
         options = {"target": target, "on": on, "splits": splits, "ctas": ctas, "query_tiles": query_tiles}
-        self.handle = f"{json.dumps(options)}\n{show(spec)}"
+        self.handle = json.dumps({"spec": show(spec), **options})
         self._kernels: dict[torch.device, Kernel] = {}
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """Contexts by their handle: what a graph of torch's holds of a call over ranks, and finds it again by.
 
-A handle is a text: the group's name, how shards are cut and exchanged, the variant. Whoever made a context holds it; here it is
+A handle is one line: the group's name, how shards are cut and exchanged, the variant. Whoever made a context holds it; here it is
 only found, or made again for a graph that outlived it or came from another process. Layouts that have no name of their own go
 beside the handle as tensors, for those of the next batch are others, and a graph takes them for inputs.
 """
@@ -31,7 +31,7 @@ _made_again: "dict[Key, ContextParallel]" = {}
 
 def handle_of(context: "ContextParallel") -> str:
     """All that a context was made of, but for the spans of its layouts."""
-    head = {
+    parts = {
         "group": context.ranks.group.group_name,
         "ranks": context.ranks.size,
         "strategy": context.strategy,
@@ -40,8 +40,9 @@ def handle_of(context: "ContextParallel") -> str:
         "reduce_learned": context.reduce_learned,
         "machine": asdict(context.machine),
         "spare": context.programs.spare,
+        "variant": context.attention.handle,
     }
-    return f"{json.dumps(head)}\n{context.attention.handle}"
+    return json.dumps(parts)
 
 
 def spans_of(kind: Kind) -> Tensor | None:
@@ -73,7 +74,7 @@ def remember(context: "ContextParallel") -> None:
 
 def context_of(handle: str, spans: Spans) -> "ContextParallel":
     """The context of a handle: one whose group is still that of the name, or one made anew."""
-    group = group_of(head_of(handle)["group"])
+    group = group_of(parts_of(handle)["group"])
     key = key_of(handle, spans)
     for known in (_made, _made_again):
         found = known.get(key)
@@ -90,11 +91,11 @@ def make_again(handle: str, spans: Spans, group: ProcessGroup) -> "ContextParall
     from attnspec.distributed.context_parallel import context_parallel
     from attnspec.distributed.estimate import Machine
 
-    head = head_of(handle)
-    rows, keys = (kind_of(name, one, head["ranks"]) for name, one in zip(head["layouts"], spans, strict=True))
-    options = {name: head[name] for name in ("sharded", "reduce_learned", "spare")}
-    options["machine"] = Machine(**head["machine"])
-    return context_parallel(attention_of(variant_of(handle)), group, head["strategy"], (rows, keys), **options)
+    parts = parts_of(handle)
+    rows, keys = (kind_of(name, one, parts["ranks"]) for name, one in zip(parts["layouts"], spans, strict=True))
+    options = {name: parts[name] for name in ("sharded", "reduce_learned", "spare")}
+    options["machine"] = Machine(**parts["machine"])
+    return context_parallel(attention_of(variant_of(handle)), group, parts["strategy"], (rows, keys), **options)
 
 
 def group_of(name: str) -> ProcessGroup:
@@ -107,11 +108,11 @@ def group_of(name: str) -> ProcessGroup:
 
 
 @lru_cache(maxsize=256)
-def head_of(handle: str) -> dict[str, Any]:
-    """What a handle says before the variant."""
-    return json.loads(handle.partition("\n")[0])
+def parts_of(handle: str) -> dict[str, Any]:
+    """What a handle says."""
+    return json.loads(handle)
 
 
 def variant_of(handle: str) -> str:
     """The handle of the variant."""
-    return handle.partition("\n")[2]
+    return parts_of(handle)["variant"]

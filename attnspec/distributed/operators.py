@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, library
 
 from attnspec.distributed.autograd import backward, forward
-from attnspec.distributed.contexts import Spans, context_of, head_of, variant_of
+from attnspec.distributed.contexts import Spans, context_of, parts_of, variant_of
 from attnspec.distributed.placements import Placed
 from attnspec.distributed.plan import Plan
 from attnspec.distributed.prepare import Given, take, wants
@@ -131,7 +131,7 @@ def look_forward(q: Tensor, k: Tensor, v: Tensor, tensors: Sequence[Tensor], *re
     lse_shape = (heads, *rows) if attention.spec.is_varlen else (*rows[:1], heads, *rows[1:])
     out, lse = q.new_empty((*rows, heads, attention.spec.head_dim_v)), q.new_empty(lse_shape, dtype=torch.float32)
     kept = [torch.empty_like(out, dtype=torch.float32), torch.empty_like(lse)] if attention.is_reference_on(q.device) else []
-    return out, lse, kept, torch.empty(head_of(handle)["ranks"], 2, dtype=torch.int64, device="cpu")
+    return out, lse, kept, torch.empty(parts_of(handle)["ranks"], 2, dtype=torch.int64, device="cpu")
 
 
 def look_backward(

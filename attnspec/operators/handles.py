@@ -1,4 +1,7 @@
-"""Variants by their handle: what a graph of torch's holds of a variant, and finds it again by."""
+"""Variants by their handle: what a graph of torch's holds of a variant, and finds it again by.
+
+A handle is one line: Inductor writes the arguments of a node as they stand into a comment above the kernel made of it.
+"""
 
 import json
 from typing import TYPE_CHECKING
@@ -21,8 +24,8 @@ def attention_of(handle: str) -> "Attention":
     if found is None:
         from attnspec.api import build
 
-        head, _, text = handle.partition("\n")
-        found = _built.setdefault(handle, build(text, **json.loads(head)))
+        options = json.loads(handle)
+        found = _built.setdefault(handle, build(options.pop("spec"), **options))
     return found
 
 

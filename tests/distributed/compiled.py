@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import attnspec
 from attnspec.distributed import context_parallel, contexts, layout_from
 from tests.distributed import faults, models
+from tests.printed_graphs import printed_by
 
 BACKEND = "aot_eager"
 Run = Callable[..., tuple[Tensor, Tensor]]
@@ -67,6 +68,17 @@ def in_between(group: ProcessGroup, backend: str = BACKEND) -> tuple[bool, bool]
 
     wanted = gradients(plain, arrays)
     return are_equal(gradients(compiled(saved, backend), arrays), wanted), are_equal(gradients(saved, arrays), wanted)
+
+
+def printed(group: ProcessGroup) -> list[str]:
+    """The nodes of a compiled call and of its backward."""
+    context = context_parallel(attnspec.build(models.VARIANT), group, "ring", "zigzag")
+    arrays = drawn(group, context)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, decay: Tensor) -> Any:
+        return context(q, k, v, return_lse=True, sinks=sinks, decay=decay)
+
+    return printed_by(lambda backend: gradients(compiled(attend, backend), arrays))
 
 
 def lengths(group: ProcessGroup) -> tuple[list[bool], int]:

@@ -43,6 +43,12 @@ def test_calls_amid_other_work_and_in_checkpoints_have_the_bits_of_eager_ones(pr
     assert processes.run(2, compiled.in_between, backend) == [(True, True)] * 2
 
 
+def test_every_node_of_a_compiled_call_is_printed_in_one_line(processes):
+    nodes = processes.run(2, compiled.printed)[0]
+    assert sum("torch.ops.attnspec." in node for node in nodes) == 2
+    assert [node for node in nodes if len(node.splitlines()) > 1] == []
+
+
 @pytest.mark.slow
 def test_other_lengths_do_not_compile_again(processes):
     assert processes.run(2, compiled.lengths) == [([True] * 3, 1)] * 2

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import attnspec
 from attnspec.operators.handles import remember
+from tests.printed_graphs import printed_by
 
 LEARNED = """attention learned
 head_dim 8
@@ -93,6 +94,13 @@ def test_other_lengths_do_not_compile_again():
         q = torch.randn(2, length, 2, 8).bfloat16()
         assert torch.equal(compiled(q, q, q), attention(q, q, q))
     assert counter.frame_count == 1
+
+
+def test_every_node_of_a_compiled_call_is_printed_in_one_line(one):
+    """A second line would be code, and a syntax error: the comment sign stands before the first."""
+    nodes = printed_by(lambda backend: one.results(torch.compile(one.attention, fullgraph=True, backend=backend)))
+    assert sum("torch.ops.attnspec." in node for node in nodes) == 2
+    assert [node for node in nodes if len(node.splitlines()) > 1] == []
 
 
 def test_an_exported_graph_holds_one_operator_and_gives_the_same_bits():
