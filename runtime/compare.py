@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from attnspec.runtime.draw_inputs import Inputs
-from attnspec.runtime.oracle import Answer, Problem, solve
+from attnspec.runtime.oracle import Answer, Problem, Results, solve
 from attnspec.runtime.tolerance import Tolerance, tolerance, tolerance_of_stored
 from numpy.typing import NDArray
 from torch import Tensor
@@ -52,11 +52,11 @@ def judge(attention: "Attention", inputs: Inputs, runs: Sequence[Mapping[str, Te
     call = problem(attention, inputs)
     dout, dlse = (None, None) if forward_only else (as_float64(inputs.dout), as_float64(inputs.dlse))
     answer = solve(call, dout, dlse)
-    exact, magnitude = named(answer)
+    exact, magnitude, blur = map(named, (answer.exact, answer.magnitude, answer.blur))
     found: dict[str, list[Row]] = {}
     for name, array in runs[0].items():
         allowance = tolerance_of(attention, inputs, answer, name, array.dtype)
-        allowed = allowance.allowed(exact[name], magnitude[name])
+        allowed = allowance.allowed(exact[name], magnitude[name], blur[name])
         found[name] = [row(label(name), as_float64(got[name]), exact[name], allowed, allowance.reason) for got in runs]
     if attention.learned and not forward_only and is_gpu(attention, inputs):
         for got in runs:
@@ -68,9 +68,9 @@ def judge(attention: "Attention", inputs: Inputs, runs: Sequence[Mapping[str, Te
 
 def row_of_stored(attention: "Attention", inputs: Inputs, stored: Answer, name: str, got: Tensor) -> Row:
     """A learned tensor's gradient against that of the stored forward."""
-    allowance = tolerance_of_stored(*sizes(attention, inputs), stored.largest_score, STORED.get(got.dtype))
-    exact = stored.exact.gradients[name]
-    allowed = allowance.allowed(exact, stored.magnitude.gradients[name], stored.spread[name])
+    exact, blur = stored.exact.gradients[name], stored.blur.gradients[name]
+    allowance = tolerance_of_stored(*sizes(attention, inputs), stored.largest_score, STORED.get(got.dtype), bool(blur.any()))
+    allowed = allowance.allowed(exact, stored.magnitude.gradients[name], stored.spread[name], blur)
     return row(label(name), as_float64(got), exact, allowed, allowance.reason)
 
 
@@ -103,10 +103,9 @@ def problem(attention: "Attention", inputs: Inputs) -> Problem:
     return Problem(attention.spec, q, k, v, tensors, **keywords)
 
 
-def named(answer: Answer) -> tuple[Mapping[str, NDArray], Mapping[str, NDArray]]:
-    """Results and magnitudes by name."""
-    exact, size = answer.exact, answer.magnitude
-    return {"out": exact.out, "lse": exact.lse} | exact.gradients, {"out": size.out, "lse": size.lse} | size.gradients
+def named(results: Results) -> Mapping[str, NDArray]:
+    """By name."""
+    return {"out": results.out, "lse": results.lse} | results.gradients
 
 
 def as_float64(array: Tensor) -> NDArray[np.float64]:
@@ -132,6 +131,7 @@ def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: s
         roundings=GPU_ROUNDINGS.get(name, GPU_LEARNED_ROUNDINGS) if rounds else 0,
         stored=STORED.get(dtype),
         flushes=rounds,
+        blurs=rounds and bool(named(answer.blur)[name].any()),
     )
 
 

@@ -4,22 +4,23 @@ Every score of a sequence is held at once and every expression is evaluated wher
 derived. It shares no code with the analyses and the backends: it imports the language's types and numpy alone.
 
 Besides each result it gives the result's magnitude: the same sum with every term made positive. Rounding errors of any
-sane evaluation order are a small multiple of it, which is what `attnspec.runtime.tolerance` needs.
+sane evaluation order are a small multiple of it, which is what `attnspec.runtime.tolerance` needs. And it gives what a GPU's
+approximation of tanh comes to.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from attnspec.runtime.oracle_backward import SCORE, Backward, Scored, gradients, product
+from attnspec.runtime.oracle_blur import approximated, forward_off, gradients_off
 from attnspec.runtime.oracle_expression import Dual, evaluate
-from attnspec.runtime.oracle_scatter import scatter
 from numpy.typing import NDArray
 
-from attnspec.language.expr import Name, Read
+from attnspec.language.expr import Expr
 from attnspec.language.spec import Spec
 
 Floats = NDArray[np.float64]
-SCORE = Name("score", "float")
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,14 @@ class Answer:
     """exact: the results. magnitude: the same sums of absolute terms. largest_score: of any visible pair, in absolute terms.
 
     spread: of each learned tensor's gradient, the root of the sum over rows of the squares of what a row adds in absolute terms:
-    how far errors that are independent from row to row carry.
+    how far errors that are independent from row to row carry. blur: how far each result may be off by a GPU's tanh.
     """
 
     exact: Results
     magnitude: Results
     largest_score: float
-    spread: dict[str, Floats] = field(default_factory=dict)
+    spread: dict[str, Floats]
+    blur: Results
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def solve(
     gradients = {"q": np.zeros_like(problem.q), "k": np.zeros_like(problem.k), "v": np.zeros_like(problem.v)}
     gradients |= {tensor.name: np.zeros(problem.tensors[tensor.name].shape) for tensor in spec.learned}
     exact = Results(out, lse, gradients)
-    magnitude = Results(out.copy(), lse.copy(), {name: array.copy() for name, array in gradients.items()})
+    magnitude, blur = (Results(out.copy(), lse.copy(), {name: one.copy() for name, one in gradients.items()}) for _ in range(2))
     largest, spread = 0.0, {tensor.name: np.zeros(problem.tensors[tensor.name].shape) for tensor in spec.learned}
     for b in range(batch_of(problem)):
         rows, keys = slices(problem, b)
@@ -107,7 +109,7 @@ def solve(
             upstream = (by_head(dout[rows]), np.zeros_like(lse[lse_rows]) if dlse is None else dlse[lse_rows])
         kept = None if stored is None else (by_head(stored[0][rows]), stored[1][lse_rows])
         found = solve_sequence(spec, sequence, problem.tensors, upstream, kept)
-        for whole, part in ((exact, found.exact), (magnitude, found.magnitude)):
+        for whole, part in ((exact, found.exact), (magnitude, found.magnitude), (blur, found.blur)):
             whole.out[rows] = by_row(part.out)
             whole.lse[lse_rows] = part.lse
             for name, value in part.gradients.items():
@@ -118,7 +120,7 @@ def solve(
         for name, value in found.spread.items():
             spread[name] = np.hypot(spread[name], value)
         largest = max(largest, found.largest_score)
-    return Answer(exact, magnitude, largest, spread)
+    return Answer(exact, magnitude, largest, spread, blur)
 
 
 def solve_sequence(
@@ -132,34 +134,51 @@ def solve_sequence(
     learned = frozenset(tensor.name for tensor in spec.learned)
     heads, group = len(part.q), len(part.q) // max(1, len(part.k))
     k, v = np.repeat(part.k, group, 0), np.repeat(part.v, group, 0)
-    given = names_of(part, heads, group)
-    scale = evaluate(spec.scale, given, tensors, learned)
     raw = part.q @ k.swapaxes(1, 2)
-    seeds = {SCORE: np.ones_like(raw)} | {seed: raw * slope for seed, slope in scale.slopes.items()}
-    given |= {"scale": scale, "score": Dual(raw * scale.value, seeds)}
-    score = evaluate(spec.score, given, tensors, learned)
-    visible = np.bool_(True) if spec.mask is None else evaluate(spec.mask, given, tensors).value
+    names = names_of(part, heads, group)
+    scored = score_pairs(spec, raw, names, tensors, learned)
+    others = [score_pairs(spec, raw, names, tensors, learned, off) for off in approximated(spec)]
+    visible = np.bool_(True) if spec.mask is None else evaluate(spec.mask, scored.given, tensors).value
     with np.errstate(all="ignore"):
-        masked = np.where(visible, score.value, -np.inf) + np.zeros(raw.shape)
+        masked = np.where(visible, scored.score.value, -np.inf) + np.zeros(raw.shape)
         seen = masked != -np.inf
-        sink = None if spec.sink is None else evaluate(spec.sink, given, tensors, learned)
-        probability, lse, sink_probability = softmax(masked, sink)
+        probability, lse, sink_probability = softmax(masked, scored.sink)
         probability = np.where(seen, probability, 0.0)
         out = product(probability, seen, v)
-        slack = np.abs(scale.value) * (np.abs(part.q) @ np.abs(k).swapaxes(1, 2)) * np.abs(score.slopes.get(SCORE, 0.0))
+        slope = np.abs(scored.score.slopes.get(SCORE, 0.0))
+        slack = np.abs(scored.scale) * (np.abs(part.q) @ np.abs(k).swapaxes(1, 2)) * slope
         size = np.where(seen, slack + np.abs(np.where(seen, masked, 0.0)), 0.0)
         largest = float(size[np.isfinite(size)].max(initial=0.0))
         magnitude = Results(product(probability, seen, np.abs(v)), 1.0 + np.abs(np.where(np.isinf(lse), 0.0, lse)), {})
         exact, spread = Results(out, lse, {}), {}
+        if stored is not None:
+            probability, sink_probability = probabilities(masked, seen, scored.sink, stored[1])
+        state = Backward((part.q, k, v), (len(part.k), group), tensors, learned, scored, seen, probability, sink_probability)
+        off = forward_off(state, others, stored is not None)
+        blur = Results(off.out, off.lse, {})
         if upstream is not None:
             left = out if stored is None else stored[0]
-            if stored is not None:
-                probability, sink_probability = probabilities(masked, seen, sink, stored[1])
-            state = Backward(part, given, k, v, group, np.asarray(scale.value), score, seen, probability, sink_probability, sink)
-            exact.gradients.update(gradients(left, state, tensors, learned, *upstream))
+            exact.gradients.update(gradients(left, state, *upstream))
             spread = {name: np.zeros(tensors[name].shape) for name in learned}
-            magnitude.gradients.update(gradients(magnitude.out, state, tensors, learned, *upstream, spread))
-    return Answer(exact, magnitude, largest, spread)
+            magnitude.gradients.update(gradients(magnitude.out, state, *upstream, spread))
+            blur.gradients.update(gradients_off(state, others, off, left, *upstream) if others else {})
+    return Answer(exact, magnitude, largest, spread, blur)
+
+
+def score_pairs(
+    spec: Spec,
+    raw: Floats,
+    names: Mapping[str, object],
+    tensors: Mapping[str, NDArray],
+    learned: frozenset[str],
+    off: Expr | None = None,
+) -> Scored:
+    """Scores of q . k before the mask, and the sink's. off: see `evaluate`."""
+    scale = evaluate(spec.scale, names, tensors, learned, off)
+    seeds = {SCORE: np.ones_like(raw)} | {seed: raw * slope for seed, slope in scale.slopes.items()}
+    given = {**names, "scale": scale, "score": Dual(raw * scale.value, seeds)}
+    sink = None if spec.sink is None else evaluate(spec.sink, given, tensors, learned, off)
+    return Scored(evaluate(spec.score, given, tensors, learned, off), scale.value, sink, given)
 
 
 def softmax(score: Floats, sink: Dual | None) -> tuple[Floats, Floats, Floats]:
@@ -179,69 +198,6 @@ def probabilities(score: Floats, seen: NDArray[np.bool_], sink: Dual | None, lse
     shift = np.where(np.isinf(lse), 0.0, lse)
     sink_score = np.full(lse.shape, -np.inf) if sink is None else np.broadcast_to(sink.value, (*lse.shape, 1))[..., 0]
     return np.where(seen, np.exp(score - shift[..., None]), 0.0), np.exp(sink_score - shift)
-
-
-def product(weight: Floats, seen: NDArray[np.bool_], value: Floats) -> Floats:
-    """weight @ value over the pairs seen: a pair that is not seen adds nothing, be the value NaN or infinite."""
-    if np.isfinite(value).all():
-        return weight @ value
-    return np.where(seen[..., None], weight[..., None] * value[:, None], 0.0).sum(2)
-
-
-@dataclass(frozen=True)
-class Backward:
-    """What the forward of one sequence leaves for its gradients."""
-
-    part: Portion
-    given: Mapping[str, object]
-    k: Floats
-    v: Floats
-    group: int
-    scale: Floats
-    score: Dual
-    seen: NDArray[np.bool_]
-    probability: Floats
-    sink_probability: Floats
-    sink: Dual | None
-
-
-def gradients(
-    out: Floats,
-    state: Backward,
-    tensors: Mapping[str, NDArray],
-    learned: frozenset[str],
-    dout: Floats,
-    dlse: Floats,
-    spread: dict[str, Floats] | None = None,
-) -> dict[str, Floats]:
-    """By name, from the forward's `out`; with `spread`, which is then filled, the sums of absolute terms instead."""
-    absolute = spread is not None
-    size = np.abs if absolute else (lambda array: array)
-    sign = 1.0 if absolute else -1.0
-    p, q, k, v = state.probability, size(state.part.q), size(state.k), size(state.v)
-    dout, dlse = size(dout), size(dlse)
-    given = (dout * out).sum(-1) * sign + dlse
-    dp = dout @ v.swapaxes(1, 2)
-    # A masked pair adds nothing, whatever its slope (0 * inf would be NaN).
-    dscore = np.where(state.seen, p * (dp + given[..., None]), 0.0)
-    draw = np.where(state.seen, dscore * size(np.asarray(state.score.slopes.get(SCORE, 0.0))), 0.0) * size(state.scale)
-    turned = state.seen.swapaxes(1, 2)
-    fold = (len(state.part.k), state.group)
-    found = {
-        "q": product(draw, state.seen, k),
-        "k": product(draw.swapaxes(1, 2), turned, q).reshape(*fold, *k.shape[1:]).sum(1),
-        "v": product(p.swapaxes(1, 2), turned, dout).reshape(*fold, *v.shape[1:]).sum(1),
-    }
-    totals = {name: np.zeros(tensors[name].shape) for name in learned}
-    for seed, slope in state.score.slopes.items():
-        if isinstance(seed, Read):
-            scatter(totals, spread, seed, np.where(state.seen, dscore * size(slope), 0.0), state.given, tensors)
-    if state.sink is not None:
-        dsink = (state.sink_probability * given)[..., None]
-        for seed, slope in state.sink.slopes.items():
-            assert isinstance(seed, Read)
-            scatter(totals, spread, seed, dsink * size(slope), state.given, tensors)
-    return found | totals
 
 
 def names_of(part: Portion, heads: int, group: int) -> dict[str, object]:

@@ -49,6 +49,12 @@ SLOPES: dict[str, Callable[[Array, Array], Array]] = {
     "sqrt": lambda x, y: 0.5 / y,
     "rsqrt": lambda x, y: -0.5 * y / x,
 }
+TANH_ERROR = 2.0**-11  # of its value, at most, on a GPU (PTX ISA, tanh.approx.f32)
+# What that error comes to, in functions that a GPU makes of tanh, by their value: sigmoid(x) is (1 + tanh(x / 2)) / 2.
+APPROXIMATED: dict[str, Callable[[Array], Array]] = {
+    "tanh": lambda y: TANH_ERROR * y,
+    "sigmoid": lambda y: TANH_ERROR * (y - 0.5),
+}
 VALUES: dict[str, Callable[[Array], Array]] = {
     "abs": np.abs,
     "exp": np.exp,
@@ -70,12 +76,16 @@ COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def evaluate(
-    expr: Expr, given: Mapping[str, Array | Dual], tensors: Mapping[str, Array], learned: frozenset[str] = frozenset()
+    expr: Expr,
+    given: Mapping[str, Array | Dual],
+    tensors: Mapping[str, Array],
+    learned: frozenset[str] = frozenset(),
+    off: Expr | None = None,
 ) -> Dual:
     """Value of an expression where the given names have these values (arrays broadcast), and its slopes.
 
     given: every name the expression uses; `score` may come as a Dual. tensors: arrays by declared name.
-    learned: tensors whose reads are seeds.
+    learned: tensors whose reads are seeds. off: a call of an approximated function, whose value is off by as much as it may be.
     """
     done: dict[Expr, Dual] = {}
 
@@ -110,7 +120,7 @@ def evaluate(
             case Select():
                 return choose(visit(at.condition).value, visit(at.if_true), visit(at.if_false))
             case Call():
-                return call(at.function, [visit(argument) for argument in at.arguments])
+                return call(at.function, [visit(argument) for argument in at.arguments], at == off)
             case Convert():
                 return Dual(np.asarray(visit(at.operand).value, dtype=np.float64))
             case _:
@@ -149,8 +159,8 @@ def choose(condition: Array, if_true: Dual, if_false: Dual) -> Dual:
     return Dual(np.where(condition, if_true.value, if_false.value), slopes)
 
 
-def call(function: str, arguments: list[Dual]) -> Dual:
-    """One of the language's functions."""
+def call(function: str, arguments: list[Dual], is_off: bool = False) -> Dual:
+    """One of the language's functions. is_off: an approximated one, off by as much as it may be, and its slope with it."""
     if function == "floor":
         value = np.nan_to_num(np.floor(arguments[0].value), nan=0.0, posinf=2**31 - 1, neginf=-(2**31))
         return Dual(np.clip(value, -(2**31), 2**31 - 1).astype(np.int64))
@@ -159,7 +169,10 @@ def call(function: str, arguments: list[Dual]) -> Dual:
         takes_left = left.value <= right.value if function == "min" else left.value >= right.value
         pick = np.minimum if function == "min" else np.maximum
         return Dual(pick(left.value, right.value), choose(takes_left, left, right).slopes)
-    return chain(arguments[0], VALUES[function], SLOPES[function])
+    value, error = VALUES[function], APPROXIMATED.get(function)
+    if is_off and error is not None:
+        return chain(arguments[0], lambda x: value(x) + error(value(x)), SLOPES[function])
+    return chain(arguments[0], value, SLOPES[function])
 
 
 def arithmetic(op: str, kind: str, left: Dual, right: Dual) -> Dual:

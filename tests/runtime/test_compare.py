@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from attnspec.backends.emitted import Emitted
+from attnspec.emulator.numerics.measured import MEASURED
+from attnspec.runtime import oracle_expression
 from attnspec.runtime.arguments import DTYPES
 from attnspec.runtime.compare import as_float64, compare, judge, problem
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
@@ -15,6 +18,7 @@ from attnspec.runtime.tolerance import tolerance
 
 import attnspec
 from attnspec import stages
+from tests.random_variants import random_variant
 from tests.small_constants import SMALL, path_of
 
 TEXT = """attention judged
@@ -89,17 +93,40 @@ def wrong_learned(attention, dtype):
     """Results as a kernel without an error of its own would give them, gradients of learned tensors times a factor, to the names
     of those that are wrong. The sums of these cancel to far below what is rounded in them."""
     inputs = draw_inputs(attention.spec, fit_shape(attention.spec, Shape(1, 2, 1, 150, 260)), 0)
+    results = without_own_error(attention, inputs)
+
+    def wrong(factor):
+        spoiled = {name: (results[name] * factor).to(dtype) for name in attention.learned}
+        rows = judge(attention, inputs, [results | spoiled], False)
+        return {row.name for row in rows if not row.is_right}
+
+    return wrong
+
+
+def without_own_error(attention, inputs):
+    """out and lse as they are stored, and the gradients of learned tensors that follow from these, in float64."""
     upstream = as_float64(inputs.dout), as_float64(inputs.dlse)
     forward = solve(problem(attention, inputs)).exact
     out, lse = torch.tensor(forward.out).to(inputs.q.dtype), torch.tensor(forward.lse).float()
     found = solve(problem(attention, inputs), *upstream, (as_float64(out), as_float64(lse))).exact.gradients
+    return {"out": out, "lse": lse} | {name: torch.tensor(found[name]) for name in attention.learned}
 
-    def wrong(factor):
-        spoiled = {name: torch.tensor(found[name] * factor).to(dtype) for name in attention.learned}
-        rows = judge(attention, inputs, [{"out": out, "lse": lse, **spoiled}], False)
-        return {row.name for row in rows if not row.is_right}
 
-    return wrong
+@pytest.mark.parametrize(
+    ("seed", "shape"), [(80, Shape(1, 2, 1, 300, 417)), (86, Shape(1, 2, 1, 300, 417)), (98, Shape(1, 2, 2, 4, 2))]
+)
+def test_what_comes_of_the_tanh_of_an_h200_is_right(monkeypatch, seed, shape):
+    attention = attnspec.build(random_variant(seed), target="sm90", on="emulator")
+    inputs = draw_inputs(attention.spec, shape, 1)
+    with monkeypatch.context() as patch:
+        patch.setitem(oracle_expression.VALUES, "tanh", tanh_of_h200)
+        patch.setitem(oracle_expression.VALUES, "sigmoid", lambda x: 0.5 + 0.5 * tanh_of_h200(x / 2))
+        results = without_own_error(attention, inputs)
+    assert [row for row in judge(attention, inputs, [results], False) if not row.is_right] == []
+
+
+def tanh_of_h200(x):
+    return MEASURED.tanh(np.asarray(x, np.float32)).astype(np.float64)
 
 
 def test_the_tolerance_says_what_it_is_made_of():
