@@ -1,7 +1,7 @@
 """How fast the forward is on a Hopper GPU beside its peers.
 
 `python -m benchmarks.hopper [CASE ...]` prints TFLOP/s of one process's runs on the same inputs (of backwards: `attnc bench
---backward`, `python -m benchmarks.hopper_backward_trials`; whether all is right: `python -m pytest tests/gpu`). Needs such a GPU,
+--backward`, `python -m benchmarks.hopper_backward`; whether all is right: `python -m pytest tests/gpu`). Needs such a GPU,
 torch, nvidia-cutlass-dsl and apache-tvm-ffi; peers that are not installed are left out.
 """
 

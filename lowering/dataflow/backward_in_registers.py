@@ -28,6 +28,11 @@ PART = 128  # columns of dK, dV and dQ at a time
 # Of dS, and chunks in which dQ is staged, the best first: with two slots of dS one is written while the other is multiplied, and
 # dQ staged at once waits once a step. Whole tiles of wide heads leave no room for both.
 ROOMS = ((2, 1), (1, 1), (1, 2))
+THREAD_REGISTERS = 240
+ADDRESSES, LOADED = 10, 20  # registers of a thread: for places; for what is loaded beside scores, or shares of learned tensors
+MASK_REGISTERS, MASK_QUERIES = 10, 64  # taken while scores are masked
+PAIR_QUERIES = 8  # of which a thread has two
+PAIR_BYTES = 2 * F32
 SHARED_BYTES = 226 * 1024  # of a block, without barriers
 
 
@@ -36,7 +41,8 @@ class RegisterShape:
     """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV at a time; share: columns of dQ that a warpgroup
     makes, of all queries or of its half of them (splits_queries). parts: times that a work tile is done.
 
-    slots: of dS. chunks: in which dQ of a step is staged; where there are two, each is one warpgroup's.
+    slots: of dS. chunks: in which dQ of a step is staged; where there are two, each is one warpgroup's. others: registers of a
+    thread for what is not of the tile.
     """
 
     tile_q: int
@@ -47,6 +53,45 @@ class RegisterShape:
     parts: int = 1
     slots: int = ROOMS[0][0]
     chunks: int = ROOMS[0][1]
+    others: int = ADDRESSES
+
+    @property
+    def lse_ahead(self) -> int:
+        """Pairs of log-sum-exps that a thread reads before there are scores: those that fit its registers."""
+        return min(self.pairs, max(self._while_masked // 2, 0))
+
+    @property
+    def early_delta(self) -> int:
+        """Pairs of delta that it reads then too."""
+        return min(self.pairs, max(min(self._after_exp, self._while_masked - 2 * self.lse_ahead) // 2, 0))
+
+    @property
+    def late_delta(self) -> int:
+        """Those that it reads when there are probabilities, and log-sum-exps no longer take registers."""
+        return min(self.pairs, max(self._after_exp // 2, 0))
+
+    @property
+    def pairs(self) -> int:
+        """Of queries that a thread has."""
+        return self.tile_q // PAIR_QUERIES
+
+    @property
+    def _scores(self) -> int:
+        return self.tile_q // 2
+
+    @property
+    def _while_masked(self) -> int:
+        """Registers beside scores and dP, while scores are masked."""
+        return self._beside_sums - MASK_REGISTERS * self.tile_q // MASK_QUERIES - 2 * self._scores
+
+    @property
+    def _after_exp(self) -> int:
+        """Registers beside probabilities, which are there twice, as operands too, and dP."""
+        return self._beside_sums - 2 * self._scores - self._scores // 2
+
+    @property
+    def _beside_sums(self) -> int:
+        return THREAD_REGISTERS - self.others - self.width // 2 - self.width_v // 2
 
     @property
     def chunk_bytes(self) -> int:
@@ -66,7 +111,8 @@ def register_shape(analysed: Analysed) -> RegisterShape:
     if max(width, width_v) <= SWIZZLE_ELEMENTS and not _wants_registers(analysed):
         return RegisterShape(MANY_QUERIES, width, width_v, width, True)
     parts = -(-max(width, width_v) // PART)
-    shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts)
+    others = ADDRESSES + LOADED * _wants_registers(analysed)
+    shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts, others=others)
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
 
@@ -77,6 +123,11 @@ def _wants_registers(analysed: Analysed) -> bool:
     return loads or bool(analysed.derivative.learned)
 
 
+def _delta_is_early(analysed: Analysed) -> bool:
+    """Whether delta is read with log-sum-exp: where there is nothing but a mask, which leaves registers for both."""
+    return analysed.spec.score == Name("score", "float") and not _wants_registers(analysed)
+
+
 def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
     """Shared memory with two slots of Q, which is loaded while the one before is multiplied, and one of all else."""
     tiles = sum(_tile_bytes(rows, dim) for rows in (TILE_KV, shape.tile_q) for dim in (spec.head_dim, spec.head_dim_v))
@@ -84,23 +135,16 @@ def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
     return tiles + shape.ds_bytes + shape.chunk_bytes + PLANES * shape.tile_q * F32
 
 
-def draw_backward_in_registers(
-    analysed: Analysed, deterministic: bool = False, *, dq_last: bool = False, adds_dq: bool = False
-) -> Dataflow:
-    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile.
-
-    dq_last: dQ comes after dK, which works while the other warpgroup's dS is waited for; else dV alone does, and dK works while
-    dQ is staged. adds_dq: threads add dQ to its sum from their registers, and nothing is staged; not where adding has an order.
-    """
-    adds = adds_dq and not deterministic
+def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) -> Dataflow:
+    """The backward graph of a variant. A step is a query tile of one head of the group; a work tile is a key tile."""
     return Dataflow(
         direction="backward",
         tile_q=register_shape(analysed).tile_q,
         tile_kv=TILE_KV,
         query_tiles=1,
-        operations=_operations(analysed, adds),
-        buffers=_buffers(analysed, adds),
-        values=_values(analysed, dq_last, adds),
+        operations=_operations(analysed),
+        buffers=_buffers(analysed),
+        values=_values(analysed),
         deterministic=deterministic,
     )
 
@@ -115,8 +159,8 @@ def _chain(analysed: Analysed) -> list[Operation]:
     return [*chain, Operation("mask", "threads", "step", note=note), Operation("exp", "threads", "step")]
 
 
-def _operations(analysed: Analysed, adds: bool) -> tuple[Operation, ...]:
-    chunks = range(0 if adds else register_shape(analysed).chunks)
+def _operations(analysed: Analysed) -> tuple[Operation, ...]:
+    chunks = range(register_shape(analysed).chunks)
     return (
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -125,6 +169,8 @@ def _operations(analysed: Analysed, adds: bool) -> tuple[Operation, ...]:
         Operation("load_do", "tma", "step"),
         Operation("mma_s", "tensor", "step"),
         Operation("mma_dp", "tensor", "step"),
+        Operation("read_lse", "threads", "step", note="the first log-sum-exps, ahead of their use"),
+        Operation("read_delta", "threads", "step", note="the first deltas, ahead of their use"),
         *_chain(analysed),
         Operation("mma_dv", "tensor", "step"),
         Operation("await_dp", "threads", "step"),
@@ -135,7 +181,6 @@ def _operations(analysed: Analysed, adds: bool) -> tuple[Operation, ...]:
         Operation("await_dv", "threads", "step"),
         Operation("await_dk", "threads", "step"),
         Operation("await_dq", "threads", "step"),
-        *([Operation("add_dq", "threads", "step")] if adds else []),
         *(Operation(f"stage_dq_{at}", "threads", "step") for at in chunks),
         *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
         Operation("store_dv", "threads", "tile"),
@@ -147,7 +192,7 @@ def _tile_bytes(rows: int, columns: int) -> int:
     return rows * -(-columns // SWIZZLE_ELEMENTS) * SWIZZLE_ELEMENTS * ELEMENT_BYTES
 
 
-def _buffers(analysed: Analysed, adds: bool) -> tuple[Buffer, ...]:
+def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
     spec, shape = analysed.spec, register_shape(analysed)
     scores = TILE_KV * shape.tile_q // (GROUPS * 128)  # of a thread
     return (
@@ -156,8 +201,10 @@ def _buffers(analysed: Analysed, adds: bool) -> tuple[Buffer, ...]:
         Buffer("q", "shared", _tile_bytes(shape.tile_q, spec.head_dim)),
         Buffer("do", "shared", _tile_bytes(shape.tile_q, spec.head_dim_v)),
         Buffer("ds_out", "shared", shape.ds_bytes),
-        *([] if adds else [Buffer("dq_out", "shared", shape.chunk_bytes)]),
+        Buffer("dq_out", "shared", shape.chunk_bytes),
         Buffer("rows", "shared", PLANES * shape.tile_q * F32),
+        Buffer("lse", "register", PAIR_BYTES * shape.lse_ahead),
+        Buffer("delta", "register", PAIR_BYTES * (shape.early_delta if _delta_is_early(analysed) else shape.late_delta)),
         Buffer("scores", "register", F32 * scores),
         Buffer("dp", "register", F32 * scores),
         Buffer("p", "register", ELEMENT_BYTES * scores),
@@ -168,18 +215,19 @@ def _buffers(analysed: Analysed, adds: bool) -> tuple[Buffer, ...]:
     )
 
 
-def _values(analysed: Analysed, dq_last: bool, adds: bool) -> tuple[Value, ...]:
+def _values(analysed: Analysed) -> tuple[Value, ...]:
     chain = [operation.name for operation in _chain(analysed)]
     chunks = range(register_shape(analysed).chunks)
-    staged = ["add_dq"] if adds else [f"stage_dq_{at}" for at in chunks]
+    staged = [f"stage_dq_{at}" for at in chunks]
     last = ("await_dv", "await_dk", staged[-1])  # of a step
-    begun = ("mma_dk", "mma_dq") if dq_last else ()
     return (
         *(Value("load_k", reader, "k", name="k") for reader in ("mma_s", "mma_dq", "await_dq")),
         *(Value("load_v", reader, "v", name="v") for reader in ("mma_dp", "await_dp")),
         *(Value("load_q", reader, "q", name="q") for reader in ("mma_s", "mma_dk", "await_dk")),
         *(Value("load_do", reader, "do", name="do") for reader in ("mma_dp", "mma_dv", "await_dv")),
-        *(Value("load_rows", reader, "rows", name="rows") for reader in ("exp", "ds")),
+        *(Value("load_rows", reader, "rows", name="rows") for reader in ("read_lse", "read_delta", "exp", "ds")),
+        *_reading(_delta_is_early(analysed)),
+        Value("mma_s", "mma_dp", None),  # scores are wanted first
         Value("mma_s", "await_s", "scores"),
         *(Value(before, after, "scores") for before, after in pairwise(chain)),
         Value("exp", "mma_dv", "p"),
@@ -189,15 +237,26 @@ def _values(analysed: Analysed, dq_last: bool, adds: bool) -> tuple[Value, ...]:
         Value("ds", "share_ds", "ds"),
         Value("ds", "mma_dk", "ds"),
         Value("share_ds", "mma_dq", "ds_out", name="ds_out"),
-        *(Value("mma_dv", after, None) for after in ("mma_dk", "mma_dq")),  # begun as soon as there is P
-        *(Value(before, after, None) for before, after in pairwise(begun)),
+        Value("share_ds", "mma_dv", None),  # which works while the warpgroups meet
+        *(Value("mma_dv", after, None) for after in ("mma_dk", "mma_dq")),
         *_accumulators(),
         Value("mma_dq", "await_dq", "dq"),
         *(Value("await_dq", stage, "dq") for stage in staged),
-        *(Value(f"stage_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks if not adds),
+        *(Value(f"stage_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks),
         *(Value(before, after, None) for before, after in pairwise(staged)),
         # A step ends before the next begins: its products would want registers beside those of this one.
-        *(Value(one, first, None, distance=1) for one in last for first in ("mma_s", "mma_dp")),
+        *(Value(one, first, None, distance=1) for one in last for first in ("read_lse", "mma_s", "mma_dp")),
+    )
+
+
+def _reading(is_early: bool) -> tuple[Value, ...]:
+    """Numbers of rows. What a warp asks shared memory for waits behind the products that it began before: so these come first of
+    a step, or when its probabilities are there and nothing is under way."""
+    first, last = ("read_lse", "mma_s") if is_early else ("exp", "await_dp")
+    return (
+        Value("read_lse", "exp", "lse"),
+        Value("read_delta", "ds", "delta"),
+        *(Value(before, after, None) for before, after in (("read_lse", "mma_s"), (first, "read_delta"), ("read_delta", last))),
     )
 
 

@@ -7,7 +7,7 @@ from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, begins_lat
 from attnspec.backends.sm90.emit.plan import PROGRAMS
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.dataflow.backward_in_registers import PLANES, register_shape
+from attnspec.lowering.dataflow.backward_in_registers import PAIR_BYTES, PLANES, register_shape
 from attnspec.lowering.schedule.schedule import Schedule
 
 LANES = 128  # numbers of dQ's sum that a column of a chunk stands for
@@ -45,6 +45,8 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
         "last_first": flow.deterministic and begins_later(analysed),
         "share": shape.share,
         "splits_queries": shape.splits_queries,
+        "lse_ahead": flow.buffer("lse").size // PAIR_BYTES,
+        "delta_ahead": flow.buffer("delta").size // PAIR_BYTES,
         "k_offset": place("k").offset,
         "v_offset": place("v").offset,
     }

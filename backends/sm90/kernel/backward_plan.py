@@ -12,7 +12,8 @@ class BackwardPlan(BackwardWidths):
     """Numbers of a backward kernel, those of `BackwardWidths` among them.
 
     share: columns of dQ that a warpgroup makes; splits_queries: of its half of the queries, else of all. dq_chunks: in which dQ
-    of a step is staged; of two, each is one warpgroup's. working_threads: those of all roles.
+    of a step is staged; of two, each is one warpgroup's. lse_ahead, delta_ahead: pairs of numbers of rows
+    that are read ahead. working_threads: those of all roles.
     """
 
     element: Any
@@ -32,6 +33,8 @@ class BackwardPlan(BackwardWidths):
     last_first: bool
     share: int
     splits_queries: bool
+    lse_ahead: int
+    delta_ahead: int
     k_offset: int
     v_offset: int
     q_offset: int

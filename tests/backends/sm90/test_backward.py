@@ -1,6 +1,5 @@
 """The Hopper backward's kernels, run in the emulator through autograd, against the float64 oracle."""
 
-from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
@@ -8,8 +7,7 @@ import pytest
 import torch
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks.gradient_output import dq_offset
-from attnspec.lowering.dataflow.backward_in_registers import PART, draw_backward_in_registers
-from attnspec.lowering.schedule.place import place
+from attnspec.lowering.dataflow.backward_in_registers import PART, register_shape
 from attnspec.runtime.compare import compare
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 
@@ -81,32 +79,35 @@ def test_a_step_ends_before_the_next_begins_and_products_overlap_within_it() -> 
         order = [name for name, _ in program]
         assert all(stage == 0 for _, stage in program)
         assert order.index("mma_dp") < order.index("await_s")
-        assert order.index("mma_dv") < order.index("await_dp")
+        assert order.index("read_lse") < order.index("mma_s")
+        assert order.index("share_ds") < order.index("mma_dv") < order.index("mma_dq")
         assert order.index("mma_dq") < order.index("mma_dk") < order.index("stage_dq_0") < order.index("await_dk")
 
 
-def test_dq_comes_before_dk_unless_that_keeps_the_only_slot_of_q_or_is_asked_otherwise() -> None:
+def test_dq_comes_before_dk_unless_that_keeps_the_only_slot_of_q() -> None:
     """What is left of dK hides how dQ is staged; heads of 256 load the next Q once dK has read this one."""
-    limits, orders = stages.limits_of("sm90"), {}
-    for dims, dq_last in (("128", False), ("128", True), ("64", False), ("256", False)):
+    orders = {}
+    for dims in ("64", "128", "256"):
         analysed = stages.analyse(stages.read(f"attention plain\nhead_dim {dims}\n"))
-        schedule = place(draw_backward_in_registers(analysed, dq_last=dq_last), analysed, limits)
+        schedule = stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
         order = [step.operation for step in schedule.role_of("mma_dq").program]
-        orders[dims, dq_last] = order.index("mma_dq") < order.index("mma_dk"), schedule.proof.interval
-    assert {key: is_before for key, (is_before, _) in orders.items()} == {
-        ("128", False): True, ("128", True): False, ("64", False): True, ("256", False): False,
-    }  # fmt: skip
-    assert orders["128", False][1] == 2816 < orders["128", True][1] == 3072
+        orders[dims] = order.index("mma_dq") < order.index("mma_dk")
+    assert orders == {"64": True, "128": True, "256": False}
 
 
-def test_dq_that_threads_add_to_its_sum_is_not_staged_unless_adding_has_an_order() -> None:
-    analysed = stages.analyse(stages.read("attention plain\nhead_dim 128\n"))
-    limits = stages.limits_of("sm90")
-    graphs = (draw_backward_in_registers(analysed, deterministic, adds_dq=True) for deterministic in (False, True))
-    added, ordered = (place(graph, analysed, limits) for graph in graphs)
-    assert [role.kind for role in added.roles] == ["attend", "load", "idle"]
-    assert "store" in [role.kind for role in ordered.roles]
-    assert "dq_out" not in [item.buffer for item in added.placements]
+def test_nothing_is_read_from_shared_memory_behind_products_that_were_begun_for_later() -> None:
+    """A warp's loads wait in the queue of its products: delta is read first of a step, or with nothing under way."""
+    for name, before, after in (("causal", "read_lse", "mma_s"), ("softcap", "exp", "await_dp")):
+        analysed = stages.analyse(stages.read(path_of(name)))
+        schedule = stages.place(stages.draw(analysed, "backward", "sm90"), analysed, "sm90")
+        order = [step.operation for step in schedule.role_of("read_delta").program]
+        assert order.index(before) < order.index("read_delta") < order.index(after) < order.index("mma_dv")
+
+
+def test_no_more_rows_are_read_ahead_than_registers_hold() -> None:
+    for dims, pairs in (("64", (9, 0, 3)), ("128", (8, 6, 8)), ("32", (16, 9, 16))):
+        shape = register_shape(stages.analyse(stages.read(f"attention plain\nhead_dim {dims}\n")))
+        assert (shape.lse_ahead, shape.early_delta, shape.late_delta) == pairs
 
 
 def test_a_warp_stores_dq_in_one_run_and_threads_fill_all_of_it() -> None:
@@ -114,16 +115,6 @@ def test_a_warp_stores_dq_in_one_run_and_threads_fill_all_of_it() -> None:
     warps = [[dq_offset(plan, octet, warp, lane) for lane in range(32)] for octet in range(16) for warp in range(4)]
     assert all(own == list(range(own[0], own[0] + 512, 16)) for own in warps)
     assert sorted(own[0] for own in warps) == list(range(0, 64 * 128 * 4, 512))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dims", ["64", "96", "128", "256"])
-@pytest.mark.parametrize("form", ["dq_last", "adds_dq"])
-def test_gradients_agree_in_forms_that_a_card_is_to_choose_from(monkeypatch: pytest.MonkeyPatch, form: str, dims: str) -> None:
-    drawn = partial(draw_backward_in_registers, **{form: True})
-    monkeypatch.setattr("attnspec.lowering.dataflow.draw.draw_backward_in_registers", drawn)
-    text = f"attention causal\nhead_dim {dims}\nmask = kv <= qpos\n"
-    assert_right(attnspec.build(text, target="sm90", on="emulator"), Shape(1, 2, 1, 130, 200))
 
 
 def test_parts_begin_with_columns_that_were_loaded() -> None:

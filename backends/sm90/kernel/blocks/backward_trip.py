@@ -120,6 +120,16 @@ class _Trip:
         starts = (self.own_keys("v", now), self.start_of("do", now))
         self.dp = tensor_core.query_key(*starts, plan.width_v, (plan.tile_kv, plan.tile_q), plan.is_bf16)
 
+    def read_lse(self, now: Now) -> None:
+        """Begin to read the log-sum-exp of the step's queries."""
+        plan = self.plan
+        self.minus_lse = gradient_step.RowNumbers(self.numbers(0, now), plan.score_count, plan.lse_ahead)
+
+    def read_delta(self, now: Now) -> None:
+        """Begin to read their delta."""
+        plan = self.plan
+        self.minus_delta = gradient_step.RowNumbers(self.numbers(1, now), plan.score_count, plan.delta_ahead)
+
     def await_s(self, now: Now) -> None:
         """The scores are there."""
         self.element = self.element.renewed()
@@ -133,7 +143,7 @@ class _Trip:
     def exp(self, now: Now) -> None:
         """Probabilities."""
         step = (self.mods, self.s, self.element, self.is_partial)
-        self.weights = gradient_step.weights_of(*step, self.numbers(0, now), self.plan.element)
+        self.weights = gradient_step.weights_of(*step, self.minus_lse, self.plan.element)
 
     def mma_dv(self, now: Now) -> None:
         """Begin dV += P^T dO."""
@@ -152,7 +162,7 @@ class _Trip:
         """d(score), its shares of learned tensors, and its values as products take them."""
         mods = self.mods
         careful = self.is_partial or not mods.is_folded
-        found = gradient_step.score_gradients(self.weights.factors, self.dp, self.numbers(1, now), careful)
+        found = gradient_step.score_gradients(self.weights.factors, self.dp, self.minus_delta, careful)
         # Rounded before shares are taken, and scores kept only for who wants them: registers are few there.
         self.ds_words = f32.narrow(gradient_step.weighted(found, self.weights.slopes), self.plan.element)
         if mods.learned:
@@ -164,7 +174,6 @@ class _Trip:
         if self.plan.ds_slots == 1:
             self.meet(BOTH_HAVE_READ)
         gradient_output.write_ds(self.plan, self.tiles, self.place, now.steps, self.ds_words)
-        cute.arch.fence_proxy("async.shared", space="cta")
 
     def meet(self, barrier: int) -> None:
         """Wait for the other warpgroup."""
@@ -172,6 +181,7 @@ class _Trip:
 
     def mma_dq(self, now: Now) -> None:
         """Begin dQ = dS K, once both warpgroups have written their part of dS."""
+        cute.arch.fence_proxy("async.shared", space="cta")
         self.meet(BOTH_HAVE_WRITTEN)
         plan, group = self.plan, self.place.group
         rows = group * (GROUP_ROWS * plan.row_bytes) if plan.splits_queries else 0
@@ -183,11 +193,6 @@ class _Trip:
 
     def await_dq(self, now: Now) -> None:
         """The product is there."""
-
-    def add_dq(self, now: Now) -> None:
-        """dQ to its sum."""
-        target = self.row_tile * self.plan.shares + self.element.at.part
-        gradient_output.add_dq(self.plan, self.tiles, target, self.place, self.dq)
 
     def stage_dq_0(self, now: Now) -> None:
         """dQ to where it is added up from; where it goes there in two chunks, that of the first warpgroup."""

@@ -15,7 +15,7 @@ from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, WARP, WARP_ROWS, Place
 from attnspec.backends.sm90.kernel.blocks.rows import EIGHT
-from cutlass import Float32, Int32, Int64
+from cutlass import Float32, Int32
 
 MATRIX_ROWS = 8  # of a tile that stmatrix stores
 WORDS = 4  # of an stmatrix of four: 16 keys, 16 queries
@@ -53,13 +53,7 @@ def dq_offset(plan: BackwardPlan, octet: Any, row_warp: Any, lane: Any) -> Any:
 def write_dq(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, place: Place, dq: Sequence[Float32]) -> None:
     """dQ of this thread to its slot."""
     start = tiles.shared + plan.dq_offset + slot(find(pipes, "dq_out_0"), now) * plan.dq_stride
-    _put_dq(plan, Int32(start + _own(plan, place)), place, dq, "st.shared")
-
-
-def add_dq(plan: BackwardPlan, tiles: BackwardTiles, row_tile: Any, place: Place, dq: Sequence[Float32]) -> None:
-    """dQ of this thread to the sum of its query tile, or of a part of it."""
-    start = (tiles.sum_dq.iterator + Int64(row_tile) * (plan.sum_width * plan.tile_q)).toint()
-    _put_dq(plan, Int64(start + _own(plan, place)), place, dq, "red.relaxed.gpu.global.add")
+    _put_dq(plan, Int32(start + _own(plan, place)), place, dq)
 
 
 def _own(plan: BackwardPlan, place: Place) -> Any:
@@ -74,14 +68,14 @@ def write_own_dq(plan, tiles, pipes, now: Now, place: Place, chunk: cutlass.Cons
     """The same of the warpgroup whose chunk it is: all queries, its columns."""
     if place.group == chunk:
         start = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-        _put_dq(plan, Int32(start + dq_offset(plan, 0, 0, place.thread)), place, dq, "st.shared")
+        _put_dq(plan, Int32(start + dq_offset(plan, 0, 0, place.thread)), place, dq)
 
 
-def _put_dq(plan: BackwardPlan, address: Any, place: Place, dq: Sequence[Float32], how: str) -> None:
-    """how: the instruction. Columns beyond the head dimension are padding: some or all of the second warpgroup's."""
+def _put_dq(plan: BackwardPlan, address: Any, place: Place, dq: Sequence[Float32]) -> None:
+    """Columns beyond the head dimension are padding: some or all of the second warpgroup's."""
     for octet in range(len(dq) // QUAD):
         offset, four = dq_offset(plan, octet, 0, 0), dq[octet * QUAD : (octet + 1) * QUAD]
-        text = f"{how}.v4.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};"
+        text = f"st.shared.v4.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};"
         if plan.splits_queries or plan.share + (octet + 1) * EIGHT <= plan.dk_width:
             ptx(text, address, *four)
         elif (octet + 1) * EIGHT <= plan.dk_width:

@@ -57,17 +57,32 @@ class Weights:
     slopes: Values | None
 
 
-def load_rows(address: Any, count: int) -> Values:
-    """Numbers of a thread's queries, from its first on: the two of every eight, for `count` elements of its two keys."""
-    pairs: Values = []
-    for first in range(count // FEW):
-        text = "ld.shared.v2.f32 {{$w0}, {$w1}}, [{$r0}];"
-        pairs += ptx(text, Int32(address + first * (EIGHT * 4)), returns=[Float32] * 2)
-    return [pairs[index // FEW * 2 + index % 2] for index in range(count)]
+class RowNumbers:
+    """Numbers of a thread's queries, the two of every eight, in the order of its elements.
+
+    So many pairs are read ahead of the one that is taken: shared memory, which products read all the time, answers late.
+    """
+
+    def __init__(self, address: Any, count: int, ahead: int) -> None:
+        """address: of the first; count: of the elements of the thread's two keys."""
+        self.address, self.pairs, self.ahead = address, count // FEW, ahead
+        self.read: list[Values] = []
+        self._read_to(ahead)
+
+    def _read_to(self, end: int) -> None:
+        for at in range(len(self.read), min(end, self.pairs)):
+            text = "ld.shared.v2.f32 {{$w0}, {$w1}}, [{$r0}];"
+            self.read.append(ptx(text, Int32(self.address + at * (EIGHT * 4)), returns=[Float32] * 2))
+
+    def few(self, first: int) -> Values:
+        """Those of elements `first` and the next few: two queries for each key."""
+        at = first // FEW
+        self._read_to(at + 1 + self.ahead)
+        return self.read[at] * 2
 
 
-def weights_of(mods: BackwardMods, s: Values, element: Element, is_partial: bool, minus_lse: Any, kind: Any) -> Weights:
-    """Probabilities, from the scores: exp2 less the rows' log-sum-exp (log2 units), which lie at an address.
+def weights_of(mods: BackwardMods, s: Values, element: Element, is_partial: bool, minus_lse: RowNumbers, kind: Any) -> Weights:
+    """Probabilities, from the scores: exp2 less the rows' log-sum-exp (log2 units).
 
     A few at a time are scored, masked and exponentiated: scores, slopes and probabilities of all would not fit the registers.
     """
@@ -78,7 +93,7 @@ def weights_of(mods: BackwardMods, s: Values, element: Element, is_partial: bool
         scores, slopes = _scored(mods, [s[index] for index in few], element, first)
         if visible is not None:
             scores = [_masked(visible, index, score) for index, score in zip(few, scores, strict=True)]
-        p = _exponentials(mods, scores, load_rows(minus_lse + first * EIGHT, FEW))
+        p = _exponentials(mods, scores, minus_lse.few(first))
         words += f32.narrow(p, kind)
         factors += p if mods.learned else weighted(p, slopes)
         kept += slopes or []
@@ -137,12 +152,12 @@ def weighted(values: Values, slopes: Values | None) -> Values:
     return [_unless_zero(value, f32.times(value, slope)) for value, slope in zip(values, slopes, strict=True)]
 
 
-def score_gradients(factors: Values, dp: Values, minus_delta: Any, is_careful: bool) -> Values:
-    """P (dP - delta). minus_delta: where the rows' lie; is_careful: 0 where P is 0, though dP may be anything there."""
+def score_gradients(factors: Values, dp: Values, minus_delta: RowNumbers, is_careful: bool) -> Values:
+    """P (dP - delta). is_careful: 0 where P is 0, though dP may be anything there."""
     found = []
     for first in range(0, len(dp), FEW):
         few = range(first, first + FEW)
-        for index, delta in zip(few, load_rows(minus_delta + first * EIGHT, FEW), strict=True):
+        for index, delta in zip(few, minus_delta.few(first), strict=True):
             value = f32.times(factors[index], scalar.plus(dp[index], delta))
             found.append(_unless_zero(factors[index], value) if is_careful else value)
     return found

@@ -1,27 +1,19 @@
-"""What a choice of the backward is worth on a Hopper GPU, beside flash-attn-4, on the same inputs in one run.
+"""How fast the backward is on a Hopper GPU, kernel by kernel, beside flash-attn-4, on the same inputs in one run.
 
-`python -m benchmarks.hopper_backward_trials [WORD ...]` prints, for each case whose label has one of the words, TFLOP/s of the
-whole backward, and microseconds of each of its kernels: the passes before and after are the same in all forms. As chosen: dQ is
-before dK, which works while it is staged. dQ last: after dK. dQ added: by threads, from their registers, not staged.
+`python -m benchmarks.hopper_backward [WORD ...]` prints, for each case whose label has one of the words, TFLOP/s of the whole
+backward, and microseconds of each of its kernels.
 """
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from attnspec.lowering.dataflow.backward_in_registers import draw_backward_in_registers
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from attnspec import stages
 from benchmarks.hopper import TARGET, TOKENS, Case, cases, compiled, kernel, median_time
 
-FORMS: dict[str, dict[str, Any]] = {  # arguments of the graph's drawing
-    "as chosen": {},
-    "dQ last": {"dq_last": True},
-    "dQ added": {"adds_dq": True},
-}
 PRODUCTS = 2.5  # of a backward, for one of a forward
 CLOSE = 2.0**-6  # of the largest gradient: sums in another order, rounded to bf16
 
@@ -30,7 +22,7 @@ Backward = tuple[Callable[[], object], tuple[Tensor, ...]]  # and where it leave
 
 
 def calls(case: Case) -> dict[str, Backward]:
-    """By form: a backward of the case."""
+    """Ours, and the peer's where there is one."""
     heads, batch = 2048 // case.head_dim, TOKENS // case.length
     sizes = (batch, case.length, heads, case.head_dim)
     q, k, v, dout = (torch.randn(*sizes, device="cuda", dtype=torch.bfloat16) for _ in range(4))
@@ -38,18 +30,15 @@ def calls(case: Case) -> dict[str, Backward]:
     processors = torch.cuda.get_device_properties(0).multi_processor_count
     places = (0, 0, case.length, case.length, processors)
     kernel(case.source)(q, k, v, out, lse, *places)
-    analysed, found = stages.analyse(stages.read(case.source)), {}
-    for name, choices in FORMS.items():
-        graph = draw_backward_in_registers(analysed, **choices)
-        emitted = stages.emit(analysed, stages.place(graph, analysed, TARGET))
-        scratch, gradients = emitted.manifest["scratch"], tuple(torch.empty_like(q) for _ in range(3))
-        tile = scratch["tile_q"]
-        rows = batch * heads * -(-case.length // tile) * tile
-        memory = (torch.empty(rows * scratch[size], device="cuda") for size in ("planes", "width"))
-        arguments = (q, k, v, out, dout, lse, torch.zeros_like(lse), *gradients, *memory, *places)
-        launch = compiled(emitted)
-        found[name] = ((lambda launch=launch, arguments=arguments: launch(*arguments)), gradients)
-    return found | _peer(case, q, k, v, dout)
+    analysed = stages.analyse(stages.read(case.source))
+    emitted = stages.emit(analysed, stages.place(stages.draw(analysed, "backward", TARGET), analysed, TARGET))
+    scratch, gradients = emitted.manifest["scratch"], tuple(torch.empty_like(q) for _ in range(3))
+    tile = scratch["tile_q"]
+    rows = batch * heads * -(-case.length // tile) * tile
+    memory = (torch.empty(rows * scratch[size], device="cuda") for size in ("planes", "width"))
+    arguments = (q, k, v, out, dout, lse, torch.zeros_like(lse), *gradients, *memory, *places)
+    launch = compiled(emitted)
+    return {"ours": (lambda: launch(*arguments), gradients)} | _peer(case, q, k, v, dout)
 
 
 def _peer(case: Case, q: Tensor, k: Tensor, v: Tensor, dout: Tensor) -> dict[str, Backward]:
