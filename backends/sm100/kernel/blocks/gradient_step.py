@@ -101,12 +101,13 @@ def visible_words(plan: BackwardPlan, mods: BackwardMods, element: Element, coun
     return words
 
 
-def masked(s: Column, words: list[Uint32] | None, first: int) -> Column:
-    """-inf where the key is not seen. words: of `visible_words`, None where all see it; first: the first element's number."""
+def masked(values: Column, words: list[Uint32] | None, first: int, hidden: float) -> Column:
+    """Another value where the key is not seen: 0 for a probability; -inf for a score, which has none in a row whose log-sum-exp
+    is NaN. words: of `visible_words`, None where all see it; first: the first element's number."""
     if words is None:
-        return s
-    hidden = f32.constant(-float("inf"))
-    return [f32.where_bit(words[at // WORD], at % WORD, value, hidden) for at, value in enumerate(s, first)]
+        return values
+    other = f32.constant(hidden)
+    return [f32.where_bit(words[at // WORD], at % WORD, value, other) for at, value in enumerate(values, first)]
 
 
 @cute.jit
@@ -123,7 +124,7 @@ def rewrite(plan: BackwardPlan, mods: BackwardMods, address: Int32, element: Ele
         own = moved(element, place)
         words = visible_words(plan, mods, own, count) if cutlass.const_expr(is_by_words) else None
         s, _ = scored(mods, load_column(address + place, count), own)
-        tensor_memory.store(address + place, f32.words(masked(s, words, 0)))
+        tensor_memory.store(address + place, f32.words(masked(s, words, 0, -float("inf"))))
     tensor_memory.wait_stores()
 
 

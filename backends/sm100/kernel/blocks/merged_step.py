@@ -43,7 +43,7 @@ def loop(
         tensor_memory.wait_loads()
         scores, slopes = gradient_step.scored(mods, raw, own)
         minus_lse, minus_delta = (gradient_step.load_rows(rows + (plan.tile_q * plane + place) * 4, CHUNK) for plane in (0, 1))
-        weights = gradient_step.probabilities(mods, gradient_step.masked(scores, words, 0), minus_lse)
+        weights = gradient_step.masked(gradient_step.probabilities(mods, scores, minus_lse), words, 0, 0.0)
         tensor_memory.store(p + first // 2, f32.narrow(weights, plan.element))
         found = gradient_step.score_gradients(weights, list(dp_part), minus_delta, True)
         learned_gradient.gather(tiles, mods, sums, found, gradient_step.scaled(mods, raw, own), own)

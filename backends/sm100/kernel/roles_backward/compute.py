@@ -126,8 +126,8 @@ def _step(
         raw = s[first : first + count] if at_once else gradient_step.load_column(place.s + at, count)
         own = gradient_step.moved(element, at)
         part, slopes = (raw, None) if rewrites else gradient_step.scored(mods, raw, own)
-        part = gradient_step.masked(part, words, first)
         p = gradient_step.probabilities(mods, part, gradient_step.load_rows(rows + at * 4, count))
+        p = gradient_step.masked(p, words, first, 0.0)
         tensor_memory.store(place.p + first // 2, f32.narrow(p, plan.element))
         kept += gradient_step.weighted(p, slopes)
     if not at_once:

@@ -84,16 +84,16 @@ class RowNumbers:
 def weights_of(mods: BackwardMods, s: Values, element: Element, is_partial: bool, minus_lse: RowNumbers, kind: Any) -> Weights:
     """Probabilities, from the scores: exp2 less the rows' log-sum-exp (log2 units).
 
-    A few at a time are scored, masked and exponentiated: scores, slopes and probabilities of all would not fit the registers.
+    A few at a time are scored, exponentiated and masked: scores, slopes and probabilities of all would not fit the registers.
     """
     visible = _visible(mods, element, len(s)) if is_partial else None
     words, factors, kept = [], [], []
     for first in range(0, len(s), FEW):
         few = range(first, first + FEW)
         scores, slopes = _scored(mods, [s[index] for index in few], element, first)
-        if visible is not None:
-            scores = [_masked(visible, index, score) for index, score in zip(few, scores, strict=True)]
         p = _exponentials(mods, scores, minus_lse.few(first))
+        if visible is not None:  # after: in a row whose log-sum-exp is NaN a score of -inf gives NaN
+            p = [_masked(visible, index, one) for index, one in zip(few, p, strict=True)]
         words += f32.narrow(p, kind)
         factors += p if mods.learned else weighted(p, slopes)
         kept += slopes or []
@@ -134,10 +134,10 @@ def _visible(mods: BackwardMods, element: Element, count: int) -> list[tuple[Any
     return found
 
 
-def _masked(visible: list[tuple[Any, Any]], index: int, score: Float32) -> Float32:
-    """-inf where the query does not see the key, or either is beyond its sequence."""
+def _masked(visible: list[tuple[Any, Any]], index: int, probability: Float32) -> Float32:
+    """0 where the query does not see the key, or either is beyond its sequence."""
     column = column_of(index)
-    return f32.where_bit(visible[column // WORD][row_of(index)], column % WORD, score, f32.constant(-float("inf")))
+    return f32.where_bit(visible[column // WORD][row_of(index)], column % WORD, probability, f32.constant(0.0))
 
 
 def _exponentials(mods: BackwardMods, s: Values, minus_lse: Values) -> Values:
