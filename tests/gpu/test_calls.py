@@ -153,6 +153,18 @@ def test_a_compiled_function_gives_the_same_bits(device):
     assert torch.equal(compiled(query, key), attention(query * 2, key, key) + 1)
 
 
+def test_gradients_through_a_compiled_function_are_the_same_bits(device):
+    attention = attnspec.build(PLAIN)
+    query, key = random(device, 1, 300, 2, 64).requires_grad_(), random(device, 1, 300, 2, 64).requires_grad_()
+
+    def run(q, k):
+        return attention(q * 2, k, k, deterministic=True) + 1
+
+    compiled = torch.compile(run, fullgraph=True, dynamic=True)
+    found, expected = (torch.autograd.grad(one(query, key).float().square().sum(), (query, key)) for one in (compiled, run))
+    assert all(map(torch.equal, found, expected))
+
+
 def test_a_call_costs_the_host_little(device):
     attention = attnspec.build(PLAIN)
     query = random(device, 1, 64, 1, 64)
