@@ -29,7 +29,7 @@ PART = 128  # columns of dK, dV and dQ at a time
 # dQ staged at once waits once a step. Whole tiles of wide heads leave no room for both.
 ROOMS = ((2, 1), (1, 1), (1, 2))
 THREAD_REGISTERS = 240
-ADDRESSES, LOADED = 10, 20  # registers of a thread: for places; for what is loaded beside scores, or shares of learned tensors
+ADDRESSES, LOADED = 10, 22  # registers of a thread: for places; for what is loaded for each query, or shares of learned tensors
 MASK_REGISTERS, MASK_QUERIES = 10, 64  # taken while scores are masked
 PAIR_QUERIES = 8  # of which a thread has two
 PAIR_BYTES = 2 * F32
@@ -108,10 +108,10 @@ def register_shape(analysed: Analysed) -> RegisterShape:
     """The tiles whose dK, dV, scores and dQ fit a thread's registers."""
     spec = analysed.spec
     width, width_v = (-(-dim // PIECE) * PIECE for dim in (spec.head_dim, spec.head_dim_v))
+    others = ADDRESSES + LOADED * (_wants_registers(analysed) or _loads(analysed, "mask"))
     if max(width, width_v) <= SWIZZLE_ELEMENTS and not _wants_registers(analysed):
-        return RegisterShape(MANY_QUERIES, width, width_v, width, True)
+        return RegisterShape(MANY_QUERIES, width, width_v, width, True, others=others)
     parts = -(-max(width, width_v) // PART)
-    others = ADDRESSES + LOADED * _wants_registers(analysed)
     shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts, others=others)
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
@@ -119,13 +119,17 @@ def register_shape(analysed: Analysed) -> RegisterShape:
 
 def _wants_registers(analysed: Analysed) -> bool:
     """Whether registers are wanted for what is loaded beside each score, or for shares of learned tensors."""
-    loads = any(read.where == "score" and read.address in PER_QUERY for read in analysed.reads)
-    return loads or bool(analysed.derivative.learned)
+    return _loads(analysed, "score") or bool(analysed.derivative.learned)
+
+
+def _loads(analysed: Analysed, where: str) -> bool:
+    """Whether the score, or the mask, loads something for each query."""
+    return any(read.where == where and read.address in PER_QUERY for read in analysed.reads)
 
 
 def _delta_is_early(analysed: Analysed) -> bool:
     """Whether delta is read with log-sum-exp: where there is nothing but a mask, which leaves registers for both."""
-    return analysed.spec.score == Name("score", "float") and not _wants_registers(analysed)
+    return analysed.spec.score == Name("score", "float") and not _wants_registers(analysed) and not _loads(analysed, "mask")
 
 
 def _bytes_of(spec: Spec, shape: RegisterShape) -> int:

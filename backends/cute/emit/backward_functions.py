@@ -12,7 +12,7 @@ from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.backward import merges
 
-from attnspec.language.expr import Expr, Number, names
+from attnspec.language.expr import Expr, Number, Read, Search, names, nodes
 
 ONE = Number(1.0, "float")
 ONE_BY_ONE = ("distance", "element", "scattered")  # addresses at which every element has an address of its own to compute
@@ -41,9 +41,12 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     write_function(source, spec, "softmax_scale", "at", "What q . k is multiplied by.", [spec.scale])
     score_reads = reads_memory(rest[:1])
     mask_reads = spec.mask is not None and reads_memory([rest[2]])
+    ends = [end for found in walk.hidden for end in (found.first, found.last)]
+    hidden_reads = any(isinstance(at, Read | Search) for end in ends for at in nodes(end))
     in_loop = any(found.address in ONE_BY_ONE or "q" in names(found.partial) for found in derivative.learned)
     in_loop = in_loop or reads_memory(rest[plain:])
-    _write_mods(source, analysed, {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop})
+    flags = {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop}
+    _write_mods(source, analysed, flags | ({"hidden_reads": True} if hidden_reads else {}))
 
 
 def _write_learned(source: Source, analysed: Analysed, exprs: Sequence[Expr]) -> None:

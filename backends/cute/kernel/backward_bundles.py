@@ -90,8 +90,8 @@ class BackwardMods:
     learned: reads of learned tensors in the score. merges: the score is needed with dP, for a share of a learned tensor, or
     since it reads something of every element and its slope is not 1.
     sink(at): logit that joins the denominator, or None where it is not learned; sinks: its reads of learned tensors.
-    score_reads, mask_reads: whether an element of the score, of the mask, needs a load. gathers_in_loop: so many instructions go
-    to an element's share of a learned tensor that shares are taken a few at a time.
+    score_reads, mask_reads, hidden_reads: whether an element of the score, of the mask, or `hidden` needs a load.
+    gathers_in_loop: so many instructions go to an element's share of a learned tensor that shares are taken a few at a time.
     """
 
     queries: Callable[..., Any]
@@ -109,4 +109,5 @@ class BackwardMods:
     sinks: tuple[SinkRead, ...] = ()
     score_reads: bool = False
     mask_reads: bool = False
+    hidden_reads: bool = False
     gathers_in_loop: bool = False

@@ -19,6 +19,7 @@ from attnspec.backends.cute.kernel.work import (
     again,
     own_sizes,
     runs,
+    touches,
 )
 from cutlass import Int32, Int64, Uint32
 
@@ -91,6 +92,30 @@ def renewed(at: KeyAt) -> KeyAt:
     """The same, of which the compiler knows nothing: what is computed from it is not held from before a loop."""
     ends = (again(at.kv_first), again(at.kv_last), at.kv_end, at.q_end, at.axis, at.block)
     return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends, at.part)
+
+
+def clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
+    """A range of queries that all see the key tile, where finding it reads memory: what is left of them, the longer part where a
+    range in which some are hidden lies within.
+
+    None where it does not read: a step makes those ranges anew, in a few instructions, and no registers keep them.
+    """
+    if not mods.hidden_reads:
+        return None
+    low, high = Int32(0), Int32(at.q_end)
+    for first, last in mods.hidden(at):
+        before, after = cutlass.max(cutlass.min(first, high), low), cutlass.min(cutlass.max(last, low), high)
+        is_before = (first >= last) | (before - low >= high - after)
+        end = cutlass.select_(first >= last, high, before)
+        low, high = Int32(cutlass.select_(is_before, low, after)), Int32(cutlass.select_(is_before, end, high))
+    return low, high
+
+
+def is_masked(plan: Widths, mods: BackwardMods, at: KeyAt, clear: tuple[Any, Any] | None, query: Any) -> Any:
+    """Whether the query tile from `query` may have hidden elements, or reaches beyond its sequence."""
+    if clear is None:
+        return touches(plan.tile_q, at.q_end, mods.hidden(renewed(at)), query)
+    return (query < clear[0]) | (query + plan.tile_q > clear[1])
 
 
 def group(sizes: Sizes) -> Any:

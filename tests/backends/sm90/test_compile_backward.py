@@ -44,7 +44,7 @@ def step_of(sass: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["dense", "causal", "softcap", "alibi", "gpt_oss", "relative_bias", "t5_bias"])
+@pytest.mark.parametrize("variant", ["dense", "causal", "softcap", "alibi", "gpt_oss", "relative_bias", "t5_bias", "forgetting"])
 def test_no_step_of_a_variant_spills(variant: str) -> None:
     assert [text for text in step_of(sass_of(path_of(variant))) if SPILL.search(text)] == []
 
@@ -53,3 +53,10 @@ def test_no_step_of_a_variant_spills(variant: str) -> None:
 @pytest.mark.parametrize("dims", ["64", "192, 128", "256"])
 def test_no_step_of_a_head_dimension_spills(dims: str) -> None:
     assert [text for text in step_of(sass_of(WIDE.format(dims))) if SPILL.search(text)] == []
+
+
+@pytest.mark.slow
+def test_what_is_found_by_searching_a_tensor_is_found_once_a_tile() -> None:
+    """A search is a warp's votes over what it loads: as much as a step takes, when it has to come from far."""
+    step = step_of(sass_of(path_of("document_causal")))
+    assert [text for text in step if SPILL.search(text) or "VOTE" in text] == []

@@ -4,8 +4,8 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, renewed, row_tile, steps_of, visit
-from attnspec.backends.cute.kernel.work import Work, again, key_tile, touches
+from attnspec.backends.cute.kernel.query_walk import clear_queries, group, is_masked, locate, of_head, row_tile, steps_of, visit
+from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_output, learned_gradient, scalar
 from attnspec.backends.sm90.kernel.blocks.backward_trip import Trips, hold, once, run_trip
@@ -35,7 +35,7 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
             once(plan, pipes, start, before)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run = visit(plan, mods, own)
+            run, clear = visit(plan, mods, own), clear_queries(mods, own)
             keys = [cutlass.min(one, own.kv_last) for one in kv]
             key = (mods.key(keys[0], own), mods.key(keys[1], own))
             for step in cutlass.range(run.trips, unroll=1):
@@ -46,7 +46,7 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
                 is_last = own.kv_first + plan.tile_kv > own.kv_end
                 trip = Trips(plan, tiles, pipes, mods, place, held, sums, row_tile(work, own, number))
                 # Two whole trips: where paths meet inside one, every value that differs wants a second register.
-                if touches(plan.tile_q, own.q_end, mods.hidden(renewed(own)), query) | is_last:
+                if is_masked(plan, mods, own, clear, query) | is_last:
                     run_trip(trip, now, element, True)
                 else:
                     run_trip(trip, now, element, False)
