@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from attnspec.backends.emitted import Emitted
 from attnspec.runtime.draw_inputs import Inputs
 from attnspec.runtime.oracle import Answer, Problem, Results, solve
 from attnspec.runtime.tolerance import Tolerance, tolerance, tolerance_of_stored
@@ -132,7 +133,15 @@ def tolerance_of(attention: "Attention", inputs: Inputs, answer: Answer, name: s
         stored=STORED.get(dtype),
         flushes=rounds,
         blurs=rounds and bool(named(answer.blur)[name].any()),
+        exponential_error=exponential_error(attention, inputs) if rounds else 0.0,
+        is_lse=name == "lse",
     )
+
+
+def exponential_error(attention: "Attention", inputs: Inputs) -> float:
+    """Largest relative error of the forward's exponentials beside f32 roundings, as its manifest says."""
+    emitted = getattr(attention.kernel_for(inputs.q.device).program, "emitted", None)
+    return emitted.manifest["exponential_error"] if isinstance(emitted, Emitted) else 0.0
 
 
 def is_gpu(attention: "Attention", inputs: Inputs) -> bool:

@@ -11,7 +11,10 @@ A result is a sum; its magnitude (from the oracle) is the same sum with every te
 and half the spacing of the type's smallest numbers; of a GPU kernel, whose exponential gives 0 where it should give less than
 2^-126 (PTX ISA, ex2.approx.ftz), that much for each term of a sum, times its other factors: 2^-106 covers 2^20 of both. A GPU
 kernel's tanh, and the one inside its sigmoid, is off by 2^-11 of its value at most (PTX ISA, tanh.approx.f32): what that comes to
-in the variant at hand is `Answer.blur`, element by element.
+in the variant at hand is `Answer.blur`, element by element. Where a forward's exponentials are in part a polynomial's (the
+manifest's `exponential_error` e, 8.8e-5 for degree 3), allowed are
+
+    e for the LSE; 2 e magnitude for out (probabilities, and the sum they are divided by) and for gradients, which work from both
 
 A GPU kernel's gradient of a learned tensor is a sum of d(score) over many pairs, most of which cancel: that bound, a share of
 the sum of all magnitudes, may be several times the gradient. But it is large only for the roundings of what the forward stored.
@@ -71,12 +74,15 @@ def tolerance(
     stored: DType | None,
     flushes: bool = False,
     blurs: bool = False,
+    exponential_error: float = 0.0,
+    is_lse: bool = False,
 ) -> Tolerance:
     """The tolerance of one result.
 
     length: the longest sum, in elements. largest_score: the oracle's. roundings: to 16 bits of factors inside the sum (the
     probabilities of a GPU kernel; none in the reference). stored: the type of the result, None for f32. flushes: a GPU kernel's.
-    blurs: a GPU kernel's with a tanh.
+    blurs: a GPU kernel's with a tanh. exponential_error: largest relative one of its probabilities beside f32's,
+    which is an absolute one of the LSE.
     """
     f32 = 4 * F32_ROUNDOFF * ((head_dim + 8) * max(1.0, largest_score) + TILE + length / TILE)
     reasons = []
@@ -85,11 +91,12 @@ def tolerance(
     if roundings:
         reasons.append(f"{roundings} x {dtype} inside the sum ({roundings * ROUNDOFF[dtype]:.1e})")
     reasons.append(f"f32 over d={head_dim}, n={length}, |score| <= {largest_score:.3g} ({f32:.1e})")
+    reasons += [f"exp2 by a polynomial ({exponential_error:.1e})"] if exponential_error else []
     reasons += [TANH] if blurs else []
     return Tolerance(
         rounding=ROUNDOFF[stored] if stored is not None else F32_ROUNDOFF,
-        factor=roundings * ROUNDOFF[dtype] + f32,
-        floor=max(FLUSHED if flushes else 0.0, SPACING[stored] if stored is not None else 2.0**-126),
+        factor=roundings * ROUNDOFF[dtype] + f32 + (0.0 if is_lse else 2 * exponential_error),
+        floor=max(FLUSHED if flushes else 0.0, SPACING[stored] if stored is not None else 2.0**-126, exponential_error * is_lse),
         blurs=blurs,
         reason=" + ".join(reasons),
     )

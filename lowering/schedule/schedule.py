@@ -116,6 +116,10 @@ class Placement:
         return self.start(at) + (self.size if self.last is None or at < self.depth - 1 else self.last)
 
 
+# Largest relative error of 2^x by the polynomial of each degree (FA4, table of exp2 emulation).
+EXPONENTIAL_ERRORS = {3: 8.8e-5, 4: 3.0e-6, 5: 1.4e-7}
+
+
 @dataclass(frozen=True)
 class Choices:
     """What the cost model decided beside roles and places.
@@ -139,6 +143,11 @@ class Choices:
     l2_bytes: int
     tanh: Literal["hardware", "polynomial"] = "hardware"
     takes_turns: bool = False
+
+    @property
+    def exponential_error(self) -> float:
+        """Largest relative error of a probability beside f32 roundings: of a polynomial, where it may be made by one."""
+        return EXPONENTIAL_ERRORS[self.exponential_degree] if self.emulated_share else 0.0
 
 
 @dataclass(frozen=True)

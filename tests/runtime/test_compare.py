@@ -9,7 +9,7 @@ from attnspec.backends.emitted import Emitted
 from attnspec.emulator.numerics.measured import MEASURED
 from attnspec.runtime import oracle_expression
 from attnspec.runtime.arguments import DTYPES
-from attnspec.runtime.compare import as_float64, compare, judge, problem
+from attnspec.runtime.compare import as_float64, compare, judge, problem, tolerance_of
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 from attnspec.runtime.kernel import Kernel
 from attnspec.runtime.oracle import solve
@@ -123,6 +123,26 @@ def test_what_comes_of_the_tanh_of_an_h200_is_right(monkeypatch, seed, shape):
         patch.setitem(oracle_expression.VALUES, "sigmoid", lambda x: 0.5 + 0.5 * tanh_of_h200(x / 2))
         results = without_own_error(attention, inputs)
     assert [row for row in judge(attention, inputs, [results], False) if not row.is_right] == []
+
+
+@pytest.mark.parametrize(("target", "error"), [("sm100", 8.8e-5), ("sm90", 0.0)])
+def test_an_lse_may_be_off_by_the_polynomial_where_the_kernel_has_one(target, error):
+    """On sm100 a share of dense exponentials is a polynomial's, on sm90 none."""
+    attention = attnspec.build(path_of("dense"), target=target, on="emulator")
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 1, 40, 70), 0)
+    answer = solve(problem(attention, inputs))
+    lse, out = (
+        tolerance_of(attention, inputs, answer, name, dtype) for name, dtype in (("lse", torch.float32), ("out", torch.bfloat16))
+    )
+    assert lse.floor == pytest.approx(error, abs=1e-30)
+    assert out.factor - lse.factor == pytest.approx(2.0**-8 + 2 * error)
+
+
+@pytest.mark.slow
+def test_a_random_variant_whose_scores_want_a_share_on_hopper_is_right():
+    attention = attnspec.build(random_variant(187), target="sm90", on="emulator")
+    inputs = draw_inputs(attention.spec, fit_shape(attention.spec, Shape(1, 2, 1, 70, 150)), 1)
+    assert [row for row in compare(attention, inputs, forward_only=True) if not row.is_right] == []
 
 
 def tanh_of_h200(x):

@@ -29,6 +29,7 @@ def manifest_of(analysed: Analysed, schedule: Schedule, architecture: str) -> di
         "tensor_columns": schedule.tensor_columns,
         "barriers": barrier_count(schedule),
         "scratch": scratch_of(schedule) if schedule.dataflow.direction == "backward" else {},
+        "exponential_error": schedule.choices.exponential_error if schedule.dataflow.direction == "forward" else 0.0,
         "roles": {role.name: {"warps": list(role.warps), "registers": role.registers} for role in schedule.roles},
     }
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from attnspec.lowering.schedule.schedule import EXPONENTIAL_ERRORS
 
 from tests.backends.sm100.exponential_kernel import exponentials
 
-# Largest relative error of the polynomial (FACTS of FlashAttention-4), and two roundings of f32 for each of its steps.
-POLYNOMIAL = {3: 8.8e-5, 4: 3.0e-6, 5: 1.4e-7}
 F32 = 2.0**-24
 HIGHEST = 8.0  # the rescale threshold: no exponent is above it
 
@@ -25,7 +24,7 @@ def test_emulated_exponential_is_as_near_as_its_polynomial(degree: int) -> None:
     got, exact = exponentials(x, degree).astype(np.float64), np.exp2(x.astype(np.float64))
     normal = x >= -126
     relative = np.abs(got - exact)[normal] / exact[normal]
-    assert relative.max() <= POLYNOMIAL[degree] + 2 * degree * F32
+    assert relative.max() <= EXPONENTIAL_ERRORS[degree] + 2 * degree * F32  # and two roundings of f32 for each step
     assert (np.abs(got - exact)[~normal] < 2.0**-126).all()
     assert (got[x <= -127] == 0).all()
     assert (got[x == 0] == 1).all()
