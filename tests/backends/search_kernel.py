@@ -8,7 +8,7 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 import torch
-from attnspec.backends.cute.kernel.blocks.arithmetic import each_lane, search
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp, search
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass.cute.runtime import make_fake_tensor
@@ -21,14 +21,14 @@ def search_all(row: cute.Tensor, values: cute.Tensor, found: cute.Tensor):
     """A warp a value, then a lane a value. found: [how, side, value]."""
     lane, count = cute.arch.lane_idx(), values.shape[0]
     for at in range(count):
-        for number, side in enumerate(("left", "right")):
-            place = search(row, (), values[at], side)
+        with by_warp():
+            places = [search(row, (), values[at], side) for side in ("left", "right")]
+        for number, place in enumerate(places):
             if lane == 0:
                 found[WARP, number, at] = place
     for first in range(0, count, 32):
         at = cutlass.min(first + lane, count - 1)
-        with each_lane():
-            places = [search(row, (), values[at], side) for side in ("left", "right")]
+        places = [search(row, (), values[at], side) for side in ("left", "right")]
         for number, place in enumerate(places):
             found[LANES, number, at] = place
 

@@ -7,6 +7,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
 from attnspec.backends.cute.kernel.work import (
@@ -103,7 +104,9 @@ def clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
     if not mods.hidden_reads:
         return None
     low, high = Int32(0), Int32(at.q_end)
-    for first, last in mods.hidden(at):
+    with by_warp():
+        ranges = mods.hidden(at)
+    for first, last in ranges:
         before, after = cutlass.max(cutlass.min(first, high), low), cutlass.min(cutlass.max(last, low), high)
         is_before = (first >= last) | (before - low >= high - after)
         end = cutlass.select_(first >= last, high, before)
@@ -188,7 +191,13 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 
 def visit(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
-    """Query tiles of one head that see something of the key tile, counted from the first row at hand."""
+    """Query tiles of one head that see something of the key tile, one for all lanes; counted from the first row at hand."""
+    with by_warp():
+        return walk_of(plan, mods, at)
+
+
+def walk_of(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
+    """The same of a key tile that each lane may have its own of."""
     first = at.sequence.q_first
     return runs(plan.tile_q, at.sequence.rows, tuple((low - first, high - first) for low, high in mods.queries(at)))
 

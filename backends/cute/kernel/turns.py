@@ -11,10 +11,9 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
-from attnspec.backends.cute.kernel.blocks.arithmetic import each_lane
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.query_walk import KeyAt, moved_to, visit
+from attnspec.backends.cute.kernel.query_walk import KeyAt, moved_to, walk_of
 from attnspec.backends.cute.kernel.work import Steps
 from cutlass import Boolean, Int32, Int64
 
@@ -36,8 +35,7 @@ def near(plan: Widths, mods: BackwardMods, at: KeyAt, passed: Any) -> Steps:
     tiles = (at.sequence.keys + (plan.work_keys - 1)) // plan.work_keys
     exists = (number >= 0) & (number < tiles)
     inside = cutlass.max(cutlass.min(number, tiles - 1), Int32(0))
-    with each_lane():
-        run = visit(plan, mods, moved_to(plan, at, inside * plan.work_keys))
+    run = walk_of(plan, mods, moved_to(plan, at, inside * plan.work_keys))
     lengths = tuple(Int32(cutlass.select_(exists, length, Int32(0))) for length in run.lengths)
     return Steps(run.trips, run.starts, lengths)
 

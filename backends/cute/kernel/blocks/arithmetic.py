@@ -151,32 +151,32 @@ def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
 def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str) -> Int32:
     """Elements of a sorted row that are below `value` (side "left") or at most `value` ("right").
 
-    A warp searches together, all lanes for the same value, unless it is traced within `each_lane`.
+    Traced within `by_warp`, a warp searches together, all lanes for the same value.
     """
-    find = _search_alone if _alone.get() else _search_together
-    return find(tensor, prefix, Int32(value), Boolean(side == "right"))
+    find = _search_together if _by_warp.get() else _search_alone
+    return find(tensor, prefix, Int32(value), side == "right")
 
 
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
+_by_warp: ContextVar[bool] = ContextVar("by_warp", default=False)
 
 
 @contextmanager
-def each_lane() -> Iterator[None]:
-    """While tracing, lanes search for values of their own."""
-    token = _alone.set(True)
+def by_warp() -> Iterator[None]:
+    """While tracing, warps search together: a few loads one after another, for a few registers."""
+    token = _by_warp.set(True)
     try:
         yield
     finally:
-        _alone.reset(token)
+        _by_warp.reset(token)
 
 
-def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclusive: Boolean) -> Any:
+def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclusive: bool) -> Any:
     found = read(tensor, *place)
-    return (found < value) | (inclusive & (found == value))
+    return found <= value if inclusive else found < value
 
 
 @cute.jit
-def _search_together(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: Boolean) -> Int32:
+def _search_together(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: cutlass.Constexpr) -> Int32:
     """Each lane asks for the last element of a piece, a 32nd of the row: three loads, one after another, for 32,768 elements."""
     lane = cute.arch.lane_idx()
     first, count = Int32(0), Int32(tensor.shape[len(prefix)])
@@ -191,7 +191,7 @@ def _search_together(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive
 
 
 @cute.jit
-def _search_alone(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: Boolean) -> Int32:
+def _search_alone(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: cutlass.Constexpr) -> Int32:
     """Binary search."""
     first, last = Int32(0), Int32(tensor.shape[len(prefix)])
     while first < last:

@@ -5,6 +5,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, meets, visit
@@ -32,12 +33,12 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     lane, block, h, hkv = numbers_of(plan, work, tile)
     while (tile & NUMBER) < work.count:
         at = at_spot(plan, work, Spot(lane, block, h, hkv))
-        run = visit(plan, at, keys(at))
+        with by_warp():
+            run, masked = visit(plan, at, keys(at)), hidden(at)
         trips = run.trips
         clear(held, mods)
         q = own_rows(place, at)
         rows = (row_values(q[0], at), row_values(q[1], at))
-        masked = hidden(at)
         upcoming = tile + step_from(plan, work, tile)
         scale0, scale1, lse0, lse1 = Float32(0.0), Float32(0.0), Float32(0.0), Float32(0.0)
         trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows, tile)

@@ -1,6 +1,7 @@
 """The epilogue role: one warp that stores finished output tiles."""
 
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import NUMBER, At, visit
@@ -20,7 +21,8 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
         before(pipes, "store_o", None, now)
         _store(plan, tiles, pipes, at, now)
         after(pipes, "store_o", None, now)
-        trips = visit(plan, at, keys(at)).trips
+        with by_warp():
+            trips = visit(plan, at, keys(at)).trips
         steps += trips
         visited += 1
         full += Int32(trips > 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
@@ -23,7 +24,8 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
-        run = visit(plan, at, keys(at))
+        with by_warp():
+            run = visit(plan, at, keys(at))
         trips = run.trips
         if trips > 0:
             _fetch(plan, tiles, pipes, program, at, key_tile(run, Int32(0)), Now(steps, visited, full), True)
