@@ -15,6 +15,8 @@ def test_a_warp_and_a_lane_find_what_numpy_finds(length: int) -> None:
     row[-1] = ENDS.max
     ends = np.array([ENDS.min, ENDS.min + 1, ENDS.max, ENDS.max - 1, row[0], row[-1]], np.int32)
     values = np.concatenate([ends, generator.integers(-12, length // 3 + 12, VALUES - len(ends)).astype(np.int32)])
-    expected = np.stack([np.searchsorted(row, values, side) for side in ("left", "right")])
-    found = places_of(row, values)
+    other = np.sort(generator.integers(-9, length + 9, length // 5 + 1).astype(np.int32))
+    left, right = (np.searchsorted(row, values, side) for side in ("left", "right"))
+    expected = np.stack([left, right, np.searchsorted(other, values), np.searchsorted(other, left, "right")])
+    found = places_of(row, other, values)
     assert np.array_equal(found[0], expected) and np.array_equal(found[1], expected)

@@ -16,6 +16,7 @@ from attnspec.language.expr import Expr, Number, Read, Search, names, nodes
 
 ONE = Number(1.0, "float")
 ONE_BY_ONE = ("distance", "element", "scattered")  # addresses at which every element has an address of its own to compute
+HEADS = {"h", "hkv"}
 FIXED = "kv"  # the position that all elements of a thread share
 
 
@@ -43,10 +44,13 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     mask_reads = spec.mask is not None and reads_memory([rest[2]])
     ends = [end for found in walk.hidden for end in (found.first, found.last)]
     hidden_reads = any(isinstance(at, Read | Search) for end in ends for at in nodes(end))
+    ends += [end for found in walk.seen for end in (found.first, found.last)]
+    by_head = any(names(end) & HEADS for end in ends)
+    reading = {"hidden_reads": hidden_reads, "reads_once": hidden_reads and not by_head}
     in_loop = any(found.address in ONE_BY_ONE or "q" in names(found.partial) for found in derivative.learned)
     in_loop = in_loop or reads_memory(rest[plain:])
     flags = {"score_reads": score_reads, "mask_reads": mask_reads, "gathers_in_loop": in_loop}
-    _write_mods(source, analysed, flags | ({"hidden_reads": True} if hidden_reads else {}))
+    _write_mods(source, analysed, flags | {name: True for name, holds in reading.items() if holds})
 
 
 def _write_learned(source: Source, analysed: Analysed, exprs: Sequence[Expr]) -> None:

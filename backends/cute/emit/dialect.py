@@ -6,7 +6,7 @@ from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
 from attnspec.lowering.analysis.staging import staged_number
 
-from attnspec.language.expr import SIZES, Name, Number, Read, Search
+from attnspec.language.expr import SIZES, Name, Number, Read, Search, children, nodes
 from attnspec.language.spec import Spec
 
 COMPARES = ("<", "<=", "==", "!=", ">=", ">")
@@ -89,6 +89,8 @@ def dialect_of(spec: Spec) -> Dialect:
 
     def spell_search(node: Search, operands: Sequence[str]) -> str:
         prefix = "".join(f"{operand}, " for operand in operands[:-1])
-        return f"search(at.tensors.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, {node.side!r})"
+        waits = any(isinstance(at, Search) for child in children(node) for at in nodes(child))
+        how = f"{node.side!r}{', waits=True' if waits else ''}"
+        return f"search(at.tensors.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, {how})"
 
     return Dialect(SPELLINGS, spell_name, spell_number, spell_read, spell_search)

@@ -90,7 +90,8 @@ class BackwardMods:
     learned: reads of learned tensors in the score. merges: the score is needed with dP, for a share of a learned tensor, or
     since it reads something of every element and its slope is not 1.
     sink(at): logit that joins the denominator, or None where it is not learned; sinks: its reads of learned tensors.
-    score_reads, mask_reads, hidden_reads: whether an element of the score, of the mask, or `hidden` needs a load.
+    score_reads, mask_reads, hidden_reads: whether an element of the score, of the mask, or `hidden` needs a load. reads_once:
+    `hidden` does, and neither it nor `queries` names a head: both are found once for a group.
     gathers_in_loop: so many instructions go to an element's share of a learned tensor that shares are taken a few at a time.
     """
 
@@ -110,4 +111,5 @@ class BackwardMods:
     score_reads: bool = False
     mask_reads: bool = False
     hidden_reads: bool = False
+    reads_once: bool = False
     gathers_in_loop: bool = False

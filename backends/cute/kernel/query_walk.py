@@ -74,6 +74,15 @@ class KeyAt:
     part: Any = 0
 
 
+@dataclass(frozen=True)
+class Seen:
+    """run: the query tiles that a key tile visits. clear: a range of queries that see all of it, None where that is found in
+    every step."""
+
+    run: Steps
+    clear: tuple[Any, Any] | None
+
+
 def of_head(at: KeyAt, h: Any) -> KeyAt:
     """The same tile, met by another query head of its group."""
     positions = (at.key, at.kv_first, at.kv_last, at.kv_end, at.q_end, at.axis, at.block)
@@ -95,7 +104,17 @@ def renewed(at: KeyAt) -> KeyAt:
     return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends, at.part)
 
 
-def clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
+def survey(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen":
+    """What one head's queries see of the key tile, found by the warp, one for all lanes."""
+    return by_warp(lambda: Seen(walk_of(plan, mods, at), _clear_queries(mods, at)))
+
+
+def survey_once(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen | None":
+    """The same for all heads of a group, where finding it reads memory and names no head; else None, for each to find its own."""
+    return survey(plan, mods, at) if mods.reads_once else None
+
+
+def _clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
     """A range of queries that all see the key tile, where finding it reads memory: what is left of them, the longer part where a
     range in which some are hidden lies within.
 
@@ -104,9 +123,7 @@ def clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
     if not mods.hidden_reads:
         return None
     low, high = Int32(0), Int32(at.q_end)
-    with by_warp():
-        ranges = mods.hidden(at)
-    for first, last in ranges:
+    for first, last in mods.hidden(at):
         before, after = cutlass.max(cutlass.min(first, high), low), cutlass.min(cutlass.max(last, low), high)
         is_before = (first >= last) | (before - low >= high - after)
         end = cutlass.select_(first >= last, high, before)
@@ -192,8 +209,7 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 def visit(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
     """Query tiles of one head that see something of the key tile, one for all lanes; counted from the first row at hand."""
-    with by_warp():
-        return walk_of(plan, mods, at)
+    return by_warp(lambda: walk_of(plan, mods, at))
 
 
 def walk_of(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
@@ -202,9 +218,15 @@ def walk_of(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
     return runs(plan.tile_q, at.sequence.rows, tuple((low - first, high - first) for low, high in mods.queries(at)))
 
 
+def steps_of(plan: Widths, mods: BackwardMods, at: KeyAt, seen: Seen | None = None) -> Any:
+    """Steps of a work tile: those of all heads of the group. seen: what `survey_once` has found."""
+    if seen is None and not mods.reads_once:
+        return _sum_of_steps(plan, mods, at)
+    return (visit(plan, mods, at) if seen is None else seen.run).trips * group(at.sizes)
+
+
 @cute.jit
-def steps_of(plan: Widths, mods: BackwardMods, at: KeyAt):
-    """Steps of a work tile: those of all heads of the group."""
+def _sum_of_steps(plan: Widths, mods: BackwardMods, at: KeyAt):
     first = at.h
     total = Int32(0)
     for head in cutlass.range(group(at.sizes), unroll=1):

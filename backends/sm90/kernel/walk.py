@@ -11,8 +11,9 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel import work as shared
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.work import AGAIN, LAST_BARRIER, NUMBER, At, Sequences, Sizes, Work, again, own_sizes
+from attnspec.backends.cute.kernel.work import AGAIN, LAST_BARRIER, NUMBER, At, Sequences, Sizes, Steps, Work, again, own_sizes
 from attnspec.backends.sm90.kernel.plan import Plan
 from cutlass import Int32, Uint32
 
@@ -96,6 +97,16 @@ def at_spot(plan: Plan, work: Share, spot: Spot) -> At:
     last = cutlass.min(row + (plan.tile_q - 1), sequence.rows - 1)
     first, last = (sequence.q_first + place for place in (cutlass.min(row, last), last))
     return At(sequence, work.tensors, spot.h, spot.hkv, row, first, last)
+
+
+def survey(plan: Plan, mods: Mods, at: At) -> tuple[Steps, Any]:
+    """Key tiles that a work tile visits, and ranges of keys in which some are masked, found by the warp, one for all lanes."""
+    return by_warp(lambda: (shared.visit(plan, at, mods.keys(at)), mods.hidden(at)))
+
+
+def visit(plan: Plan, mods: Mods, at: At) -> Steps:
+    """The key tiles alone."""
+    return by_warp(lambda: shared.visit(plan, at, mods.keys(at)))
 
 
 @cute.jit

@@ -1,10 +1,13 @@
 """The language's arithmetic on scalars of the DSL, where the DSL's own differs or has no name for it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, TypeVar
 
 import cutlass
 import cutlass.cute as cute
@@ -13,6 +16,7 @@ from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
 LOG2_E = math.log2(math.e)
 WORD = 32  # keys in a mask word
+Result = TypeVar("Result")
 
 
 def remainder(left: Any, right: Any) -> Any:
@@ -148,26 +152,70 @@ def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
     return tensor.iterator + offset
 
 
-def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str) -> Int32:
+@dataclass(frozen=True)
+class _Sought:
+    """A search of a warp: see `search`."""
+
+    tensor: cute.Tensor
+    prefix: tuple[Any, ...]
+    value: Int32
+    inclusive: bool
+
+    @property
+    def count(self) -> Int32:
+        """Elements of the row."""
+        return Int32(self.tensor.shape[len(self.prefix)])
+
+    def is_before(self, place: Any) -> Any:
+        """Whether an element comes before the place sought."""
+        return _is_before(self.tensor, (*self.prefix, place), self.value, self.inclusive)
+
+
+@dataclass
+class _Warp:
+    """While tracing what a warp searches for together: what is asked, and then, in the same order, what was found."""
+
+    asked: list[_Sought]
+    found: list[Int32] | None = None
+
+
+_warp: ContextVar[_Warp | None] = ContextVar("warp", default=None)
+
+
+def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str, *, waits: bool = False) -> Int32:
     """Elements of a sorted row that are below `value` (side "left") or at most `value` ("right").
 
-    Traced within `by_warp`, a warp searches together, all lanes for the same value.
+    Traced within `by_warp`, a warp searches together, all lanes for the same value. waits: the value or the row is known only
+    when another search has ended.
     """
-    find = _search_together if _by_warp.get() else _search_alone
-    return find(tensor, prefix, Int32(value), side == "right")
+    warp, sought = _warp.get(), _Sought(tensor, prefix, Int32(value), side == "right")
+    if warp is None:
+        return _search_alone(sought)
+    if warp.found is None:
+        if not waits:
+            warp.asked.append(sought)
+        return Int32(0)  # nobody uses what comes of it
+    return _search_together((sought,))[0] if waits else warp.found.pop(0)
 
 
-_by_warp: ContextVar[bool] = ContextVar("by_warp", default=False)
+def by_warp(make: Callable[[], Result]) -> Result:
+    """What `make` gives, its searches made by all lanes of a warp together, and all at once: a few loads one after another.
+
+    `make` is traced twice: to hear what it searches for, and to be told what was found. It may do nothing but compute.
+    """
+    warp = _Warp([])
+    result = _traced(make, warp)
+    if not warp.asked:
+        return result
+    return _traced(make, _Warp([], list(_search_together(tuple(warp.asked)))))
 
 
-@contextmanager
-def by_warp() -> Iterator[None]:
-    """While tracing, warps search together: a few loads one after another, for a few registers."""
-    token = _by_warp.set(True)
+def _traced(make: Callable[[], Result], warp: _Warp) -> Result:
+    token = _warp.set(warp)
     try:
-        yield
+        return make()
     finally:
-        _by_warp.reset(token)
+        _warp.reset(token)
 
 
 def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclusive: bool) -> Any:
@@ -176,27 +224,38 @@ def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclus
 
 
 @cute.jit
-def _search_together(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: cutlass.Constexpr) -> Int32:
+def _search_together(sought: cutlass.Constexpr):
     """Each lane asks for the last element of a piece, a 32nd of the row: three loads, one after another, for 32,768 elements."""
     lane = cute.arch.lane_idx()
-    first, count = Int32(0), Int32(tensor.shape[len(prefix)])
-    while count > 0:
-        piece = (count + (WORD - 1)) // WORD
-        place = first + (lane + 1) * piece - 1
-        end = first + count
-        is_before = (place < end) & _is_before(tensor, (*prefix, place), value, inclusive)
-        first += cute.arch.popc(cute.arch.vote_ballot_sync(is_before)) * piece
-        count = cutlass.min(piece - 1, end - first)
-    return first
+    firsts = tuple(Int32(0) for _ in sought)
+    counts = tuple(one.count for one in sought)
+    while _any(counts) > 0:
+        pieces = [(count + (WORD - 1)) // WORD for count in counts]
+        places = [first + (lane + 1) * piece - 1 for first, piece in zip(firsts, pieces, strict=True)]
+        ends = [first + count for first, count in zip(firsts, counts, strict=True)]
+        # All loads before the first vote, which they would wait for.
+        are_before = [(at < end) & one.is_before(at) for one, at, end in zip(sought, places, ends, strict=True)]
+        passed = [cute.arch.popc(cute.arch.vote_ballot_sync(one)) for one in are_before]
+        firsts = tuple(first + past * piece for first, past, piece in zip(firsts, passed, pieces, strict=True))
+        counts = tuple(
+            cutlass.max(cutlass.min(piece - 1, end - first), Int32(0))
+            for first, piece, end in zip(firsts, pieces, ends, strict=True)
+        )
+    return firsts
+
+
+def _any(counts: tuple[Int32, ...]) -> Int32:
+    """Positive if one of them is; none is negative."""
+    return reduce(or_, counts)
 
 
 @cute.jit
-def _search_alone(tensor: cute.Tensor, prefix: tuple, value: Int32, inclusive: cutlass.Constexpr) -> Int32:
+def _search_alone(sought: cutlass.Constexpr) -> Int32:
     """Binary search."""
-    first, last = Int32(0), Int32(tensor.shape[len(prefix)])
+    first, last = Int32(0), sought.count
     while first < last:
         middle = (first + last) // 2
-        is_before = _is_before(tensor, (*prefix, middle), value, inclusive)
+        is_before = sought.is_before(middle)
         first = Int32(cutlass.select_(is_before, middle + 1, first))
         last = Int32(cutlass.select_(is_before, last, middle))
     return first

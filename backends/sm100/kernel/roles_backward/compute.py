@@ -8,7 +8,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.blocks import f32, pair
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.query_walk import clear_queries, group, is_masked, locate, of_head, visit
+from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, of_head, survey
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, learned_gradient, merged_step, tensor_memory
@@ -46,14 +46,15 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run, clear = visit(plan, mods, own), clear_queries(mods, own)
+            found = survey(plan, mods, own)
+            run = found.run
             key = key_values(cutlass.min(kv, own.kv_last), own)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 query = own.sequence.q_first + key_tile(run, step) * plan.tile_q
                 element = gradient_step.Element(kv, query + place.query, own, key)
                 is_last = own.kv_first + plan.work_keys > own.kv_end
-                is_partial = is_masked(plan, mods, own, clear, query) | is_last
+                is_partial = is_masked(plan, mods, own, found.clear, query) | is_last
                 # Two whole steps: where paths meet inside one, every value that differs wants a second register.
                 if cutlass.const_expr(mods.merges):
                     _merged_step(plan, tiles, pipes, mods, place, now, element, sums)

@@ -5,16 +5,15 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, meets, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, meets
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import Held, clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
 from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, Spot, at_spot, following, spot_of, step_from
+from attnspec.backends.sm90.kernel.walk import Share, Spot, at_spot, following, spot_of, step_from, survey
 from cutlass import Float32, Int32
 
 
@@ -25,7 +24,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
     its last trip stage 1 alone. O, P, and a row's maximum and sum stay in registers from trip to trip.
     """
-    keys, hidden, row_values = mods.keys, mods.hidden, mods.row
+    row_values = mods.row
     place = find_place(plan)
     held = hold(plan)
     give_turn(plan, place, True)
@@ -33,8 +32,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     lane, block, h, hkv = numbers_of(plan, work, tile)
     while (tile & NUMBER) < work.count:
         at = at_spot(plan, work, Spot(lane, block, h, hkv))
-        with by_warp():
-            run, masked = visit(plan, at, keys(at)), hidden(at)
+        run, masked = survey(plan, mods, at)
         trips = run.trips
         clear(held, mods)
         q = own_rows(place, at)

@@ -1,19 +1,17 @@
 """The epilogue role: one warp that stores finished output tiles."""
 
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.work import NUMBER, At, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, following, locate
+from attnspec.backends.sm90.kernel.walk import Share, following, locate, visit
 from cutlass import Int32
 
 
 @cute.jit
 def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
-    keys = mods.keys
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
@@ -21,8 +19,7 @@ def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
         before(pipes, "store_o", None, now)
         _store(plan, tiles, pipes, at, now)
         after(pipes, "store_o", None, now)
-        with by_warp():
-            trips = visit(plan, at, keys(at)).trips
+        trips = visit(plan, mods, at).trips
         steps += trips
         visited += 1
         full += Int32(trips > 0)

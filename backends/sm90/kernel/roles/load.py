@@ -4,13 +4,12 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, visit
+from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, following, locate
+from attnspec.backends.sm90.kernel.walk import Share, following, locate, visit
 from cutlass import Int32
 
 
@@ -20,12 +19,11 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
 
     The query tile comes once a work tile, in its place among the first step's operations; work tiles without steps load nothing.
     """
-    keys, program = mods.keys, plan.programs["load"]
+    program = plan.programs["load"]
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
-        with by_warp():
-            run = visit(plan, at, keys(at))
+        run = visit(plan, mods, at)
         trips = run.trips
         if trips > 0:
             _fetch(plan, tiles, pipes, program, at, key_tile(run, Int32(0)), Now(steps, visited, full), True)

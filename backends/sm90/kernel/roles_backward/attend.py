@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import clear_queries, group, is_masked, locate, of_head, row_tile, steps_of, visit
+from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, of_head, row_tile, steps_of, survey, survey_once
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_output, learned_gradient, scalar
@@ -29,13 +29,14 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         kv = (first + place.rows[0], first + place.rows[1])
         fill(held.dk, 0.0)
         fill(held.dv, 0.0)
-        trips, done = steps_of(plan, mods, at), Int32(0)
-        start = Now(steps, visited, full)
-        if trips > 0:
+        seen = survey_once(plan, mods, at)
+        done, start = Int32(0), Now(steps, visited, full)
+        if steps_of(plan, mods, at, seen) > 0:
             once(plan, pipes, start, before)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run, clear = visit(plan, mods, own), clear_queries(mods, own)
+            found = survey(plan, mods, own) if cutlass.const_expr(seen is None) else seen
+            run = found.run
             keys = [cutlass.min(one, own.kv_last) for one in kv]
             key = (mods.key(keys[0], own), mods.key(keys[1], own))
             for step in cutlass.range(run.trips, unroll=1):
@@ -46,13 +47,13 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
                 is_last = own.kv_first + plan.tile_kv > own.kv_end
                 trip = Trips(plan, tiles, pipes, mods, place, held, sums, row_tile(work, own, number))
                 # Two whole trips: where paths meet inside one, every value that differs wants a second register.
-                if is_masked(plan, mods, own, clear, query) | is_last:
+                if is_masked(plan, mods, own, found.clear, query) | is_last:
                     run_trip(trip, now, element, True)
                 else:
                     run_trip(trip, now, element, False)
             learned_gradient.flush(tiles, mods, sums, Element(kv, Int32(0), own, key))
             done += run.trips
-        if trips > 0:
+        if done > 0:
             once(plan, pipes, start, after)
         scale = Float32(mods.scale(at))
         gradient_output.write_gradient(plan, tiles.dv, place, at, values(held.dv), plan.head_dim_v)
