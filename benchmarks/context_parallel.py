@@ -1,8 +1,9 @@
 """`torchrun --standalone --nproc-per-node N -m benchmarks.context_parallel`: a variant over N GPUs against one.
 
 First short lengths are held against one process: each variant by each strategy, compiled too, with gradients; exit 1 if one is
-wrong. Then for each variant and length: seconds of one GPU (if the length fits), of N, of the exchange alone, and what of it is
-not hidden; a row is printed when it is found. `--device cpu` shows that the script runs, and nothing else.
+wrong. Then for each variant and length, in the layout that the cost model picks for it: seconds of one GPU (if the length fits),
+of N, of the exchange alone, and what is not hidden beyond a fair share of one GPU's time; a row is printed when it is found.
+`--device cpu` shows that the script runs, and nothing else.
 
 NCCL's kernels take multiprocessors while they send: NCCL_MAX_P2P_NCHANNELS bounds how many, `--spare` leaves as many free.
 """
@@ -23,6 +24,7 @@ from torch import Tensor
 
 import attnspec
 from attnspec.distributed import ContextParallel, context_parallel
+from attnspec.distributed.keys import Keys
 from attnspec.distributed.ring import send_keys
 from attnspec.distributed.simulate import documents
 
@@ -54,10 +56,9 @@ class Setting:
     rank: int
     size: int
 
-    def together(self, variant: str, strategy: str) -> ContextParallel:
+    def together(self, variant: str, strategy: str, layout: str) -> ContextParallel:
         """A variant over all ranks."""
         attention = attnspec.build(HEAD.format(name=variant, width=self.width) + VARIANTS[variant])
-        layout = "contiguous" if variant == "window" else "zigzag"
         return context_parallel(attention, dist.group.WORLD, strategy, layout, spare=self.spare)
 
     def say(self, words: str) -> None:
@@ -113,7 +114,7 @@ def step(call: Callable[..., Any], arrays: Sequence[Tensor], backward: bool) -> 
 
 def check(setting: Setting, variant: str, strategy: str, length: int, compiled: bool) -> bool:
     """Whether out and all gradients are those of one process, but for rounding."""
-    together = setting.together(variant, strategy)
+    together = setting.together(variant, strategy, "contiguous" if variant == "window" else "zigzag")
     arrays, tensors = setting.draw(length), setting.tensors(variant, length)
     learned = [tensors[name] for name in together.attention.learned]
     fixed = {name: array for name, array in tensors.items() if name not in together.attention.learned}
@@ -148,12 +149,15 @@ def seconds_alone(setting: Setting, together: ContextParallel, length: int, tens
 
 
 def measure(setting: Setting, variant: str, together: ContextParallel, length: int, most_alone: int) -> str:
-    """A row of the table."""
+    """A row of the table. A layout of "auto" is picked for the very documents."""
     tensors = setting.tensors(variant, length)
-    plan = together.plan(length, heads=setting.heads, kv_heads=setting.kv_heads, **tensors)
+    call: dict[str, Any] = {"heads": setting.heads, "kv_heads": setting.kv_heads, **tensors}
+    if together.kinds[0] == "auto":
+        together = together.with_layout(together.pick(length, **call))
+    plan = together.plan(length, **call)
     parts = [together.shard(array) for array in setting.draw(length)]
     alone = seconds_alone(setting, together, length, tensors) if length <= most_alone else float("nan")
-    ranks, keys = together.ranks, torch.cat(parts[1:], -1)
+    ranks, keys = together.ranks, Keys(*parts[1:])
     many = setting.seconds(lambda: step(lambda *given: together(*given, plan=plan, **tensors), parts, setting.backward))
 
     def exchange() -> None:
@@ -176,6 +180,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kv-heads", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--strategy", choices=STRATEGIES, default="ring", help="of what is timed")
+    parser.add_argument("--layout", default="auto", help="of what is timed")
     parser.add_argument("--backward", action="store_true", help="time the backward too")
     parser.add_argument("--spare", type=int, default=0, help="multiprocessors that kernels leave to the exchange")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
@@ -198,7 +203,7 @@ def run(setting: Setting, given: argparse.Namespace) -> bool:
     columns = ("", "positions", "layout", "balance", "one, ms", "all, ms", "exchange alone, ms", "not hidden, ms", "MB sent")
     setting.say(f"| {' | '.join(columns)} | times faster |\n| --- | ---: | --- |" + " ---: |" * 7)
     for variant in given.variants:
-        together = setting.together(variant, given.strategy)
+        together = setting.together(variant, given.strategy, given.layout)
         for length in given.lengths:
             setting.say(measure(setting, variant, together, length, given.most_alone))
     return right

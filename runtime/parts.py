@@ -5,6 +5,7 @@ probability and delta are those of the whole, so that each part's gradients are 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from attnspec.backends.layout import Layout, Segment
@@ -12,19 +13,29 @@ from attnspec.runtime.call import Call, Forward, Gradients, Program
 from attnspec.runtime.reference_program import ReferenceProgram
 from torch import Tensor
 
+MOST_LAYOUTS = 4096
+
 
 @dataclass(frozen=True)
 class Partial:
-    """Results, f32. lse + lost is the logarithm of a row's sum: lost is what rounding to f32 took (0 where nobody knows)."""
+    """Results as a program has them: out (batch, rows, heads, width) in f32 or 16 bits; lse and lost (batch, heads, rows), f32.
+
+    lse + lost is the logarithm of a row's sum: lost is what rounding to f32 took, None where nobody knows.
+    """
 
     out: Tensor
     lse: Tensor
-    lost: Tensor
+    lost: Tensor | None
 
-    @property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """In order."""
-        return self.out, self.lse, self.lost
+    def rows(self, first: int, last: int) -> "Partial":
+        """Views of the rows [first, last)."""
+        lost = None if self.lost is None else self.lost[..., first:last]
+        return Partial(self.out[:, first:last], self.lse[..., first:last], lost)
+
+    def contiguous(self) -> "Partial":
+        """The same, laid end to end."""
+        lost = None if self.lost is None else self.lost.contiguous()
+        return Partial(self.out.contiguous(), self.lse.contiguous(), lost)
 
 
 @dataclass(frozen=True)
@@ -39,26 +50,39 @@ class Place:
 
 def part_call(q: Tensor, k: Tensor, v: Tensor, tensors: tuple[Tensor, ...], place: Place, deterministic: bool) -> Call:
     """A call of a part of a batch. Everything has been checked with the whole call."""
-    count_q, count_kv = q.shape[1], k.shape[1]
-    at = (place.q_offset, place.kv_offset, place.len_q, place.len_kv)
-    segments = tuple(Segment(b, b, b, count_q, count_kv, *at) for b in range(len(q)))
-    layout = Layout(len(q), q.shape[2], k.shape[2], False, segments, place.len_q, place.len_kv)
+    batch, count_q, heads, _ = q.shape
+    layout = layout_of(batch, heads, k.shape[2], count_q, k.shape[1], place, q.device)
     return Call(q, k, v, tensors, layout, deterministic)
 
 
+@lru_cache(maxsize=MOST_LAYOUTS)
+def layout_of(batch: int, heads: int, kv_heads: int, count_q: int, count_kv: int, place: Place, device: torch.device) -> Layout:
+    """One for all parts alike: a program that has seen a layout on a device knows the rest of its call."""
+    at = (place.q_offset, place.kv_offset, place.len_q, place.len_kv)
+    segments = tuple(Segment(b, b, b, count_q, count_kv, *at) for b in range(batch))
+    return Layout(batch, heads, kv_heads, False, segments, place.len_q, place.len_kv)
+
+
+def out_dtype(program: Program, q: Tensor) -> torch.dtype:
+    """Of a part's out: a GPU kernel's comes in 16 bits; the reference keeps f32."""
+    return torch.float32 if isinstance(program, ReferenceProgram) else q.dtype
+
+
 def forward_part(program: Program, call: Call) -> Partial:
-    """Results over the keys at hand. A GPU kernel's out comes in 16 bits; the reference keeps f32."""
+    """Results over the keys at hand, of nobody else."""
     found = program.forward(call)
     if isinstance(program, ReferenceProgram):
         out, lost = found.saved
         return Partial(out, found.lse, lost)
-    return Partial(found.out.float(), found.lse, torch.zeros_like(found.lse))
+    return Partial(found.out, found.lse, None)
 
 
 def backward_part(program: Program, call: Call, whole: Partial, dout: Tensor, dlse: Tensor) -> Gradients:
-    """What the keys at hand add to the gradients, unrounded where the program has it so. whole: results over all keys."""
-    out, lse, lost = (array.contiguous() for array in whole.tensors)
-    dout, dlse = dout.contiguous(), dlse.contiguous()
+    """What the keys at hand add to the gradients, unrounded where the program has it so.
+
+    whole: results over all keys, as `forward_part` gives them; it, dout and dlse are contiguous.
+    """
     if isinstance(program, ReferenceProgram):
-        return program.unrounded_backward(call, Forward(out, lse, (out, lost)), dout, dlse)
-    return program.backward(call, Forward(out.to(call.q.dtype), lse, ()), dout, dlse)
+        lost = torch.zeros_like(whole.lse) if whole.lost is None else whole.lost
+        return program.unrounded_backward(call, Forward(whole.out, whole.lse, (whole.out, lost)), dout, dlse)
+    return program.backward(call, Forward(whole.out, whole.lse, ()), dout, dlse)

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnspec.distributed.job import Job
+from attnspec.distributed.keys import Keys
 from attnspec.runtime.parts import Partial
-from attnspec.runtime.reference_program import ReferenceProgram
 
 Kept = tuple[Tensor, ...]  # unrounded out and what the LSE lost, where the program has them
 
@@ -44,9 +44,9 @@ class Together(torch.autograd.Function):
 def forward(job: Job, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Kept]:
     """out and lse of this rank's rows, and what the backward wants besides."""
     is_packed = job.variant.sizes.is_packed
-    merged = job.forward(batched(q, is_packed), keys_of(k, v, is_packed))
-    whole, lse, lost = (unbatched(one, is_packed) for one in (merged.out, merged.lse, merged.lost))
-    kept = (whole, lost) if isinstance(job.variant.program, ReferenceProgram) else ()
+    found = job.forward(batched(q, is_packed), Keys(batched(k, is_packed), batched(v, is_packed)))
+    whole, lse = unbatched(found.out, is_packed), unbatched(found.lse, is_packed)
+    kept = () if found.lost is None else (whole, unbatched(found.lost, is_packed))
     return whole.to(q.dtype), lse, kept
 
 
@@ -60,12 +60,11 @@ def backward(
 ) -> list[Tensor | None]:
     """Gradients of q, k, v and the declared tensors of these dtypes. results: what `forward` gave."""
     (q, k, v), (out, lse, kept), is_packed = arrays, results, job.variant.sizes.is_packed
-    whole, lost = kept if kept else (out, torch.zeros_like(lse))
-    partial = Partial(*(batched(one, is_packed) for one in (whole.float(), lse, lost)))
-    upstream = batched(dout, is_packed), batched(dlse.float(), is_packed)
-    dq, dkeys, sums = job.backward(batched(q, is_packed), keys_of(k, v, is_packed), partial, *upstream)
-    dk, dv = dkeys.split([k.shape[-1], v.shape[-1]], -1)
-    found: list[Tensor | None] = [unbatched(value.to(q.dtype), is_packed) for value in (dq, dk, dv)]
+    whole, lost = kept if kept else (out, None)
+    partial = Partial(batched(whole, is_packed), batched(lse, is_packed), None if lost is None else batched(lost, is_packed))
+    given = partial, batched(dout, is_packed), batched(dlse.float(), is_packed)
+    dq, dkeys, sums = job.backward(batched(q, is_packed), Keys(batched(k, is_packed), batched(v, is_packed)), given)
+    found: list[Tensor | None] = [unbatched(value.to(q.dtype), is_packed) for value in (dq, *dkeys)]
     return found + [None if value is None else value.to(dtype) for value, dtype in zip(sums, dtypes, strict=True)]
 
 
@@ -77,8 +76,3 @@ def batched(array: Tensor, is_packed: bool) -> Tensor:
 def unbatched(array: Tensor, is_packed: bool) -> Tensor:
     """The way back."""
     return array.squeeze(0) if is_packed else array
-
-
-def keys_of(k: Tensor, v: Tensor, is_packed: bool) -> Tensor:
-    """k and v side by side, (batch, rows, kv_heads, head_dim + width_v): they travel as one."""
-    return batched(torch.cat([k, v], -1), is_packed)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attnspec.distributed import all_gather, ring, ulysses
-from attnspec.distributed.compute import Backward, Variant
+from attnspec.distributed.compute import Backward, Given, Variant
+from attnspec.distributed.keys import Keys
 from attnspec.distributed.layout import SequenceLayout
-from attnspec.distributed.merge import Merged
 from attnspec.distributed.plan import Plan
 from attnspec.distributed.ranks import Ranks
 from attnspec.runtime.parts import Partial
@@ -42,8 +42,8 @@ class Job:
     sharded: tuple[Sharded, ...]
     is_reduced: bool
 
-    def forward(self, query: Tensor, keys: Tensor) -> Merged:
-        """Results of this rank's rows. query: (batch, rows, heads, head_dim); keys: k and v side by side."""
+    def forward(self, query: Tensor, keys: Keys) -> Partial:
+        """Results of this rank's rows. query: (batch, rows, heads, head_dim)."""
         given = self.ranks, self.plan, self.variant, query, keys
         if self.strategy == "ring":
             return ring.forward(*given)
@@ -51,19 +51,17 @@ class Job:
             return all_gather.forward(*given, self.starts[1])
         return ulysses.forward(*given, self.starts)
 
-    def backward(
-        self, query: Tensor, keys: Tensor, whole: Partial, dout: Tensor, dlse: Tensor
-    ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
-        """dq and the gradient of keys, f32, of this rank; gradients of declared tensors as the ranks give them."""
-        state = Backward.of(self.variant, query, Merged(*whole.tensors), dout, dlse)
-        given = self.ranks, self.plan, state, keys
+    def backward(self, query: Tensor, keys: Keys, given: Given) -> tuple[Tensor, tuple[Tensor, Tensor], list[Tensor | None]]:
+        """dq, (dk, dv) of this rank, in the dtype of q or in f32; gradients of declared tensors as the ranks give them."""
+        state = Backward.of(self.variant, query, given)
+        more = self.ranks, self.plan, state, keys
         if self.strategy == "ring":
-            dkeys = ring.backward(*given)
+            dkeys = ring.backward(*more).result()
         elif self.strategy == "all_gather":
-            dkeys = all_gather.backward(*given, self.starts[1])
+            dkeys = all_gather.backward(*more, self.starts[1])
         else:
-            dkeys = ulysses.backward(*given, self.starts)
-        return state.dq, dkeys, self.reduce(state.tensors, query.device)
+            dkeys = ulysses.backward(*more, self.starts)
+        return state.dq.result(query), dkeys, self.reduce(state.tensors, query.device)
 
     def reduce(self, found: Sequence[Tensor | None], device: torch.device) -> list[Tensor | None]:
         """Sums over the ranks in one all-reduce: of sharded tensors always, and of them the own shard is kept."""
@@ -88,4 +86,4 @@ class Job:
 
 def own_shard(whole: Tensor, item: Sharded, rank: int) -> Tensor:
     """A rank's rows of a whole tensor."""
-    return whole.index_select(item.axis, torch.from_numpy(item.layout.positions(rank)).to(whole.device))
+    return item.layout.own(whole, rank, item.axis)

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from itertools import accumulate
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnspec.errors import ArgumentError
 
@@ -21,6 +24,11 @@ class Span:
     last: int
     rank: int
     row: int
+
+    @property
+    def count(self) -> int:
+        """Positions."""
+        return self.last - self.first
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,34 @@ class SequenceLayout:
     def order(self) -> NDArray[np.int64]:
         """The position of each row of all shards laid end to end, rank by rank."""
         return np.concatenate([np.zeros(0, np.int64), *(self.positions(rank) for rank in range(self.ranks))])
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each span starts in all shards laid end to end, rank by rank."""
+        starts = [0, *accumulate(self.counts)]
+        return tuple(starts[span.rank] + span.row for span in self.spans)
+
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether all shards laid end to end are in order of position."""
+        return all(start == span.first for start, span in zip(self.starts, self.spans, strict=True))
+
+    def by_position(self, by_rank: Tensor) -> Tensor:
+        """Shards laid end to end along the first axis, in order of position. Slices alone: an index would wait for the host."""
+        if self.is_in_order:
+            return by_rank
+        return torch.cat([by_rank[start : start + span.count] for start, span in zip(self.starts, self.spans, strict=True)])
+
+    def by_rank(self, whole: Tensor) -> Tensor:
+        """The way back."""
+        if self.is_in_order:
+            return whole
+        return torch.cat([whole[span.first : span.last] for rank in range(self.ranks) for span in self.spans_of(rank)])
+
+    def own(self, whole: Tensor, rank: int, dim: int = 0) -> Tensor:
+        """A rank's positions of something whole."""
+        parts = [whole.narrow(dim, span.first, span.count) for span in self.spans_of(rank)]
+        return torch.cat(parts, dim) if parts else whole.narrow(dim, 0, 0).clone()
 
 
 Kind = str | SequenceLayout

@@ -8,25 +8,28 @@ from hashlib import blake2b
 from secrets import randbits
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from attnspec.distributed.layout import SequenceLayout
 from attnspec.distributed.load import Load, Widths, load_of
 from attnspec.distributed.pieces import Piece, pieces
-from attnspec.distributed.visible import TILE, Intervals, Sight, intervals
+from attnspec.distributed.visible import TILE, Intervals, Sight, hulls, intervals
 
 
 @dataclass(frozen=True)
 class Part:
     """A run of queries against a run of keys of one sequence, each where its own rank holds it.
 
-    is_full: every query sees every key, on every batch element and head.
+    is_full: every query sees every key, on every batch element and head. opens: the first part of its queries, which are a whole
+    piece of the rank's; the rows of other parts are those alone, by whole tiles, that see the keys.
     """
 
     queries: Piece
     keys: Piece
     is_full: bool
+    opens: bool = True
 
 
 Pairs = Mapping[tuple[int, int], tuple[Part, ...]]
@@ -123,13 +126,50 @@ def make_plan(
         of_sequence[key.sequence].append(key)
     parts: defaultdict[tuple[int, int], list[Part]] = defaultdict(list)
     for query, its_seen, its_hidden in zip(queries, seen, hidden, strict=True):
+        found = []
         for key in of_sequence[query.sequence]:
             for first, last in aligned(its_seen, key):
                 run = Piece(key.sequence, first, last, key.rank, key.row + first - key.first)
                 is_full = not any(max(low, first) < min(high, last) for low, high in its_hidden)
-                parts[query.rank, key.rank].append(Part(query, run, is_full))
+                found.append(Part(query, run, is_full))
+        for part in in_turn(sight, query, found, layout_q.ranks):
+            parts[query.rank, part.keys.rank].append(part)
     needs = {pair: needed([part.keys for part in found]) for pair, found in parts.items()}
     return Plan(layout_q, layout_kv, sight, widths, queries, keys, {pair: tuple(found) for pair, found in parts.items()}, needs)
+
+
+def in_turn(sight: Sight, query: Piece, parts: Sequence[Part], ranks: int) -> list[Part]:
+    """The parts of a piece as a ring comes to them, each with the rows that see its keys; of the first owner, that of most rows
+    comes first, and has the whole piece.
+    """
+    if len(parts) < 2:
+        return list(parts)
+    found = []
+    for part, rows in zip(parts, rows_that_see(sight, query, [part.keys for part in parts]), strict=True):
+        if rows is not None:
+            found.append(Part(rows, part.keys, part.is_full, False))
+    found.sort(key=lambda part: (part.keys.rank - query.rank) % ranks)
+    mine = [part for part in found if part.keys.rank == found[0].keys.rank] if found else []
+    if mine:
+        widest = max(mine, key=lambda part: part.queries.count)
+        found.remove(widest)
+        found.insert(0, Part(query, widest.keys, widest.is_full))
+    return found
+
+
+def rows_that_see(sight: Sight, query: Piece, runs: Sequence[Piece]) -> list[Piece | None]:
+    """The rows of a piece that see anything of each run of keys, by whole tiles of the sequence; None where there are none."""
+    cuts = np.unique([query.first, *range(-(-query.first // TILE) * TILE, query.last, TILE), query.last])
+    seen = hulls(sight, query.sequence, cuts[:-1], cuts[1:])
+    found: list[Piece | None] = []
+    for run in runs:
+        tiles = np.flatnonzero(np.any([(low < run.last) & (run.first < high) for low, high in seen], axis=0))
+        if not tiles.size:
+            found.append(None)
+            continue
+        first, last = int(cuts[tiles[0]]), int(cuts[tiles[-1] + 1])
+        found.append(Piece(query.sequence, first, last, query.rank, query.row + first - query.first))
+    return found
 
 
 def aligned(seen: Intervals, key: Piece) -> Intervals:

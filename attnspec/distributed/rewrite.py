@@ -5,18 +5,22 @@ Each is the same variant with names written out, so that a kernel of it needs to
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, names, rewrite
 from attnspec.language.spec import Spec, Tensor
 
+MOST_KEPT = 256  # a call asks for its forms again each time
 OF_HEADS = frozenset({"h", "hkv", "heads", "kv_heads"})
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def without_sink(spec: Spec) -> Spec:
     """For all parts of a row but one: a sink joins the denominator once."""
     return replace(spec, sink=None)
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def for_one_sequence(spec: Spec, sequences: int) -> Spec:
     """A `varlen` variant as one of a batch of one; the number of the sequence is a scalar input, the last declared tensor.
 
@@ -30,6 +34,7 @@ def for_one_sequence(spec: Spec, sequences: int) -> Spec:
     return replace(with_names(spec, values), is_varlen=False, tensors=(*with_names(spec, values).tensors, number))
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def for_heads(spec: Spec, first: int, first_kv: int, heads: int, kv_heads: int) -> Spec:
     """For the heads from `first` and `first_kv` on, of so many; the spec itself, but for its group, if it names no heads."""
     spec = replace(spec, group=None)

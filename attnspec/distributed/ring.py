@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from attnspec.distributed.compute import Backward, Forward, Variant
-from attnspec.distributed.merge import Merged
+from attnspec.distributed.keys import Keys, KeySums
 from attnspec.distributed.pieces import Piece
 from attnspec.distributed.plan import Plan, row_in
 from attnspec.distributed.ranks import Pending, Ranks
+from attnspec.runtime.parts import Partial
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,21 @@ def own_row(run: Piece) -> int:
     return run.row
 
 
-def send_keys(ranks: Ranks, plan: Plan, keys: Tensor, step: int) -> Travel:
+def send_keys(ranks: Ranks, plan: Plan, keys: Keys, step: int) -> Travel:
     """Start what travels in a step. Step `size` has nothing left."""
     if step >= ranks.size:
         return Travel((), None, Pending(ranks, "", [], [], []))
     owner, reader = (ranks.rank + step) % ranks.size, (ranks.rank - step) % ranks.size
     wanted, given = plan.needs.get((ranks.rank, owner), ()), plan.needs.get((reader, ranks.rank), ())
     rows = sum(piece.count for piece in wanted)
-    buffer = keys.new_empty(len(keys), rows, *keys.shape[2:]) if rows else None
-    sends = [(reader, select(keys, given))] if given else []
+    buffer = keys.room(rows) if rows else None
+    sends = [(reader, keys.beside([piece.rows for piece in given]))] if given else []
     receives = [(owner, buffer)] if buffer is not None else []
     return Travel(wanted, buffer, ranks.exchange(f"passing keys in step {step}", sends, receives))
 
 
-def select(keys: Tensor, pieces: tuple[Piece, ...]) -> Tensor:
-    """The rows of pieces, end to end."""
-    return torch.cat([keys[:, piece.rows] for piece in pieces], 1).contiguous()
-
-
-def forward(ranks: Ranks, plan: Plan, variant: Variant, query: Tensor, keys: Tensor) -> Merged:
-    """Results of a rank's rows. keys: (batch, rows, kv_heads, head_dim + width_v), its own."""
+def forward(ranks: Ranks, plan: Plan, variant: Variant, query: Tensor, keys: Keys) -> Partial:
+    """Results of a rank's rows. keys: its own."""
     state = Forward.of(variant, query)
     travel = send_keys(ranks, plan, keys, 1)
     state.add(plan.parts.get((ranks.rank, ranks.rank), ()), keys, own_row)
@@ -62,7 +58,7 @@ def forward(ranks: Ranks, plan: Plan, variant: Variant, query: Tensor, keys: Ten
         now, travel = travel, send_keys(ranks, plan, keys, step + 1)
         if now.buffer is not None:
             owner = (ranks.rank + step) % ranks.size
-            state.add(plan.parts[ranks.rank, owner], now.buffer, now.locate)
+            state.add(plan.parts[ranks.rank, owner], Keys.of(now.buffer, variant.head_dim), now.locate)
     return state.finish([piece for piece in plan.queries if piece.rank == ranks.rank], keys)
 
 
@@ -74,31 +70,31 @@ class Return:
     buffer: Tensor | None
     pending: Pending
 
-    def add_to(self, dkeys: Tensor) -> None:
+    def add_to(self, dkeys: KeySums) -> None:
         """Wait, and add."""
         self.pending.wait()
         if self.buffer is None:
             return
         start = 0
         for piece in self.pieces:
-            dkeys[:, piece.rows] += self.buffer[:, start : start + piece.count]
+            dkeys.add_beside(piece.row, self.buffer[:, start : start + piece.count])
             start += piece.count
 
 
-def send_gradients(ranks: Ranks, plan: Plan, dkeys: Tensor, found: Tensor | None, step: int) -> Return:
-    """Start the way home of a step's gradients. found: those of the keys that came in that step; dkeys: the rank's own."""
+def send_gradients(ranks: Ranks, plan: Plan, keys: Keys, found: Tensor | None, step: int) -> Return:
+    """Start the way home of a step's gradients. keys: the rank's own; found: gradients of those that came in that step."""
     owner, reader = (ranks.rank + step) % ranks.size, (ranks.rank - step) % ranks.size
     lent = plan.needs.get((reader, ranks.rank), ())
     rows = sum(piece.count for piece in lent)
-    buffer = dkeys.new_empty(len(dkeys), rows, *dkeys.shape[2:]) if rows else None
+    buffer = keys.room(rows, torch.float32) if rows else None
     sends = [(owner, found)] if found is not None else []
     receives = [(reader, buffer)] if buffer is not None else []
     return Return(lent, buffer, ranks.exchange(f"returning gradients in step {step}", sends, receives))
 
 
-def backward(ranks: Ranks, plan: Plan, state: Backward, keys: Tensor) -> Tensor:
-    """Gradients of a rank's own keys, f32; those of its rows and of tensors are in `state`."""
-    dkeys = torch.zeros(keys.shape, dtype=torch.float32, device=keys.device)
+def backward(ranks: Ranks, plan: Plan, state: Backward, keys: Keys) -> KeySums:
+    """Gradients of a rank's own keys; those of its rows and of tensors are in `state`."""
+    dkeys = KeySums(keys)
     travel = send_keys(ranks, plan, keys, 1)
     state.add(plan.parts.get((ranks.rank, ranks.rank), ()), keys, own_row, dkeys)
     home: Return | None = None
@@ -107,12 +103,13 @@ def backward(ranks: Ranks, plan: Plan, state: Backward, keys: Tensor) -> Tensor:
         now, travel = travel, send_keys(ranks, plan, keys, step + 1)
         found = None
         if now.buffer is not None:
-            found = torch.zeros(now.buffer.shape, dtype=torch.float32, device=keys.device)
-            owner = (ranks.rank + step) % ranks.size
-            state.add(plan.parts[ranks.rank, owner], now.buffer, now.locate, found)
+            came = Keys.of(now.buffer, state.variant.head_dim)
+            sums, owner = KeySums(came), (ranks.rank + step) % ranks.size
+            state.add(plan.parts[ranks.rank, owner], came, now.locate, sums)
+            found = sums.beside()
         if home is not None:
             home.add_to(dkeys)
-        home = send_gradients(ranks, plan, dkeys, found, step)
+        home = send_gradients(ranks, plan, keys, found, step)
     if home is not None:
         home.add_to(dkeys)
     state.finish([piece for piece in plan.queries if piece.rank == ranks.rank], keys)

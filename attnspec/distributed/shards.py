@@ -13,7 +13,7 @@ def shard(whole: Tensor, layout: SequenceLayout, rank: int, dim: int = 1) -> Ten
     """A rank's positions of a whole tensor, along an axis; differentiable."""
     if whole.shape[dim] != layout.length:
         raise ArgumentError(f"shard: axis {dim} has {whole.shape[dim]} positions, the layout {layout.length}")
-    return whole.index_select(dim, torch.from_numpy(layout.positions(rank)).to(whole.device))
+    return layout.own(whole, rank, dim)
 
 
 def unshard(part: Tensor, layout: SequenceLayout, ranks: Ranks, dim: int = 1) -> Tensor:

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from attnspec.distributed.compute import Backward, Forward, Variant
+from attnspec.distributed.keys import Keys, KeySums
 from attnspec.distributed.layout import SequenceLayout, contiguous
-from attnspec.distributed.merge import Merged
 from attnspec.distributed.pieces import Piece, pieces
 from attnspec.distributed.plan import Part, Plan
 from attnspec.distributed.ranks import Ranks
 from attnspec.errors import ArgumentError
+from attnspec.runtime.parts import Partial
 
 
 def check_heads(heads: int, kv_heads: int, ranks: int) -> None:
@@ -36,15 +37,13 @@ def to_heads(ranks: Ranks, layout: SequenceLayout, rows: Tensor, what: str) -> T
     by_row = rows.transpose(0, 1)
     sent = torch.cat([by_row[:, :, heads_of(rank, heads, ranks.size)] for rank in range(ranks.size)])
     came = ranks.all_to_all(f"exchanging heads of {what}", sent, [own] * ranks.size, layout.counts)
-    whole = torch.empty_like(came)
-    whole[torch.from_numpy(layout.order).to(rows.device)] = came
-    return whole.transpose(0, 1).contiguous()
+    return layout.by_position(came).transpose(0, 1).contiguous()
 
 
 def to_rows(ranks: Ranks, layout: SequenceLayout, whole: Tensor, heads: int, what: str) -> Tensor:
     """The way back: (batch, length, its heads, width) as (batch, rows, heads, width); of a shared head, the sum."""
     own = layout.counts[ranks.rank]
-    by_row = whole.transpose(0, 1)[torch.from_numpy(layout.order).to(whole.device)]
+    by_row = layout.by_rank(whole.transpose(0, 1))
     came = ranks.all_to_all(f"exchanging rows of {what}", by_row, layout.counts, [own] * ranks.size)
     came = came.view(ranks.size, own, *came.shape[1:])
     if heads < ranks.size:  # in order of ranks, so that the sum has the same bits on every run
@@ -72,19 +71,27 @@ def own_row(run: Piece) -> int:
 Starts = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
-def forward(ranks: Ranks, plan: Plan, variant: Variant, query: Tensor, keys: Tensor, starts: Starts) -> Merged:
+def keys_to_heads(ranks: Ranks, plan: Plan, keys: Keys) -> Keys:
+    """A rank's keys as all of its heads."""
+    return Keys.of(to_heads(ranks, plan.layout_kv, keys.beside([slice(0, keys.count)]), "keys"), keys.k.shape[-1])
+
+
+def forward(ranks: Ranks, plan: Plan, variant: Variant, query: Tensor, keys: Keys, starts: Starts) -> Partial:
     """Results of a rank's rows."""
     heads = query.shape[2]
     state = Forward.of(variant, to_heads(ranks, plan.layout_q, query, "queries"))
-    state.add(whole_parts(plan, *starts), to_heads(ranks, plan.layout_kv, keys, "keys"), own_row)
-    found = state.merged
+    state.add(whole_parts(plan, *starts), keys_to_heads(ranks, plan, keys), own_row)
+    found = state.results.result()
+
+    def values(value: Tensor) -> Tensor:
+        return by_heads(to_rows(ranks, plan.layout_q, by_heads(value), heads, "results"))
+
     out = to_rows(ranks, plan.layout_q, found.out, heads, "results")
-    lse, lost = (by_heads(to_rows(ranks, plan.layout_q, by_heads(one), heads, "results")) for one in (found.lse, found.lost))
-    return Merged(out, lse, lost)
+    return Partial(out, values(found.lse), None if found.lost is None else values(found.lost))
 
 
-def backward(ranks: Ranks, plan: Plan, given: Backward, keys: Tensor, starts: Starts) -> Tensor:
-    """Gradients of a rank's own keys, f32; those of its rows and of tensors go to `given`."""
+def backward(ranks: Ranks, plan: Plan, given: Backward, keys: Keys, starts: Starts) -> tuple[Tensor, Tensor]:
+    """Gradients of a rank's own keys; those of its rows and of tensors go to `given`."""
 
     def rows(value: Tensor) -> Tensor:
         return to_heads(ranks, plan.layout_q, value, "results")
@@ -92,12 +99,16 @@ def backward(ranks: Ranks, plan: Plan, given: Backward, keys: Tensor, starts: St
     def values(value: Tensor) -> Tensor:
         return by_heads(rows(by_heads(value)))
 
-    merged = Merged(rows(given.whole.out), values(given.whole.lse), values(given.whole.lost))
+    results, dout, dlse = given.given
+    merged = Partial(rows(results.out), values(results.lse), None if results.lost is None else values(results.lost))
     query = to_heads(ranks, plan.layout_q, given.query, "queries")
-    state = Backward.of(given.variant, query, merged, rows(given.dout), values(given.dlse))
-    whole = to_heads(ranks, plan.layout_kv, keys, "keys")
-    dwhole = torch.zeros(whole.shape, dtype=torch.float32, device=keys.device)
+    state = Backward.of(given.variant, query, (merged, rows(dout), values(dlse)))
+    whole = keys_to_heads(ranks, plan, keys)
+    dwhole = KeySums(whole)
     state.add(whole_parts(plan, *starts), whole, own_row, dwhole)
-    given.dq = to_rows(ranks, plan.layout_q, state.dq, given.query.shape[2], "gradients")
+    given.dq.add(0, to_rows(ranks, plan.layout_q, state.dq.result(query), given.query.shape[2], "gradients"))
     given.tensors = state.tensors
-    return to_rows(ranks, plan.layout_kv, dwhole, keys.shape[2], "gradients")
+    is_shared = keys.k.shape[2] < ranks.size  # then ranks add theirs up
+    both = dwhole.beside(torch.float32 if is_shared else keys.k.dtype)
+    found = Keys.of(to_rows(ranks, plan.layout_kv, both, keys.k.shape[2], "gradients"), keys.k.shape[-1])
+    return found.k, found.v

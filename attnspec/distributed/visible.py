@@ -19,6 +19,7 @@ from attnspec.lowering.analysis.tiles import covered
 TILE = 128
 MOST_HEADS = 16  # of a batch element and its heads, counted apart; more are sampled evenly where tiles are counted
 CELLS = 2**22  # entries of one temporary
+NOWHERE = 2**62  # behind all positions
 Intervals = list[tuple[int, int]]
 
 
@@ -141,6 +142,23 @@ def union(pairs: set[tuple[int, int]]) -> Intervals:
         else:
             joined.append((first, last))
     return joined
+
+
+def hulls(sight: Sight, sequence: int, firsts: Array, lasts: Array) -> list[tuple[Array, Array]]:
+    """For each range of the walk and each run of queries, the least interval of keys that holds what its rows see of the range,
+    on any batch element and head; of nothing, one that ends before it starts.
+    """
+    step = max(1, CELLS // (sight.sizes.batch * sight.sizes.heads))
+    found: list[list[tuple[Array, Array]]] = [[] for _ in sight.walk.seen]
+    for start in range(0, len(firsts), step):
+        some = slice(start, start + step)
+        count = len(firsts[some])
+        env = sight.env(np.full(count, sequence), firsts[some], lasts[some])
+        for item, its in zip(sight.walk.seen, found, strict=True):
+            low, high = (np.broadcast_to(end, np.broadcast_shapes(end.shape, (count, 1, 1))) for end in ends_of(item, env))
+            is_seen = low < high
+            its.append((np.where(is_seen, low, NOWHERE).min((1, 2)), np.where(is_seen, high, -1).max((1, 2))))
+    return [(np.concatenate([low for low, _ in its]), np.concatenate([high for _, high in its])) for its in found]
 
 
 def tiles_seen(sight: Sight, run: Piece, edges: Array) -> Array:

@@ -10,7 +10,7 @@ import attnspec
 from attnspec.distributed.estimate import H200, choose_layout
 from attnspec.distributed.layout import contiguous, layout_of, zigzag
 from attnspec.distributed.load import Widths, balanced
-from attnspec.distributed.plan import Plan, make_plan, row_in
+from attnspec.distributed.plan import Part, Plan, make_plan, row_in
 from attnspec.distributed.visible import Sight, Sizes, tensors_of
 from tests.random_variants import random_variant
 
@@ -118,10 +118,27 @@ def test_no_visible_pair_is_left_out_and_none_is_computed_twice(seed, layout):
             computed[box] += 1
             full[box] |= part.is_full
             row_in(plan.needs[pair], part.keys)
+    openers = [part.queries for parts in plan.parts.values() for part in parts if part.opens]
+    assert len(set(openers)) == len(openers)
+    assert set(openers) <= set(plan.queries)
+    assert all(came_first(plan, part, pair) == part.opens for pair, parts in plan.parts.items() for part in parts)
     visible = np.stack([visible_pairs(spec, shape, b, arrays) for b in range(shape.batch)])
     assert computed.max(initial=0) <= 1
     assert not (visible.any((0, 1)) & (computed == 0)).any()
     assert not (full & ~visible.all((0, 1))).any()
+
+
+def came_first(plan: Plan, part: Part, pair: tuple[int, int]) -> bool:
+    """Whether a ring computes a part before all others that hold its first row."""
+    rank, _ = pair
+    in_turn = [one for step in range(plan.ranks) for one in plan.parts.get((rank, (rank + step) % plan.ranks), ())]
+    return next(one for one in in_turn if one.queries.row <= part.queries.row < one.queries.row + one.queries.count) is part
+
+
+def test_a_part_has_the_rows_alone_that_see_its_keys():
+    plan = plan_of(WINDOW, 4096, 4)
+    assert [(part.queries.rows, part.keys.rows) for part in plan.parts[1, 0]] == [(slice(0, 256), slice(768, 1024))]
+    assert [(part.queries.rows, part.opens) for part in plan.parts[1, 1]] == [(slice(0, 1024), True)]
 
 
 def visible_pairs(spec, shape: Shape, b: int, tensors) -> np.ndarray:

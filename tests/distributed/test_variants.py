@@ -17,6 +17,10 @@ LONG = Shape(2, 4, 2, 301, 301)
 STRATEGIES = ("ring", "all_gather", "ulysses")
 LAYOUTS = ("contiguous", "zigzag", "striped:40")
 UNEVEN = layout_from("uneven", [(5, 2), (20, 0), (30, 1), (18, 2)], 3)
+# A run of 150 rows sees its neighbours from its ends alone: their parts have the rows of one tile of 128.
+WINDOW = "attention window\nhead_dim 16\nlearned sinks: f32[heads]\nlearned slope: f32[heads]\n" + (
+    "score = score + slope[h] * (kv - qpos) / 64\nmask = window(40, 3)\nsink = sinks[h]\n"
+)
 # Each of: sink, learned scores and sums, tensors by position and shards of them, packed sequences, bounded score, tree words.
 FEW = (
     (3, Case("gpt_oss", SHORT, "ring", "zigzag")),
@@ -31,6 +35,7 @@ FEW = (
     (4, Case("pair_bias", Shape(1, 2, 1, 9, 70), "ring", "contiguous", sharded=("bias",))),
     (4, Case("relative_bias", Shape(1, 2, 1, 2, 3), "ring", "contiguous")),
     (4, Case("gpt_oss", Shape(1, 4, 2, 7, 2), "ulysses", "zigzag")),
+    (3, Case(WINDOW, Shape(1, 2, 1, 450, 450), "ring", "contiguous")),
 )
 
 
