@@ -39,6 +39,9 @@ def draw_backward(analysed: Analysed, deterministic: bool = False, ctas: int = 1
         values=tuple(_values(analysed, ctas)),
         ctas=ctas,
         deterministic=deterministic,
+        together=((*(item.name for item in _chain(analysed)[:-1]), "load_dp", "exp", "ds", "share_ds"),)
+        if merges(analysed)
+        else (),
     )
 
 
@@ -77,6 +80,12 @@ def _chain(analysed: Analysed) -> list[Operation]:
         chain.append(Operation("score", "threads", "step", note="score of the file"))
     note = "positions past the lengths" if spec.mask is None else "mask of the file, and positions past the lengths"
     return [*chain, Operation("mask", "threads", "step", note=note), Operation("exp", "threads", "step")]
+
+
+def _together(analysed: Analysed) -> tuple[tuple[str, ...], ...]:
+    """Where the score is needed with dP, what is done with both is done a few elements at a time."""
+    before = (operation.name for operation in _chain(analysed)[:-1])
+    return ((*before, "load_dp", "exp", "ds", "share_ds"),) if merges(analysed) else ()
 
 
 def _operations(analysed: Analysed, ctas: int) -> list[Operation]:

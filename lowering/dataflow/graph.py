@@ -77,6 +77,8 @@ class Dataflow:
     ctas: that share a stream and its joint operations. Each has query tiles (of a backward: a key tile), and buffers, of its
     own; of what is streamed it has its share, and the sizes say how much that is.
     deterministic: of a backward, whether what CTAs add up has the same bits on every run.
+    together: groups of a role's operations that it runs as one, a few elements at a time: it waits for all that they wait for
+    before the first of them begins, and signals all that they signal when the last has ended.
     """
 
     direction: Literal["forward", "backward"]
@@ -89,6 +91,7 @@ class Dataflow:
     key_tiles: int = 1
     ctas: int = 1
     deterministic: bool = False
+    together: tuple[tuple[str, ...], ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -138,6 +141,10 @@ class Dataflow:
     def operation(self, name: str) -> Operation:
         """The operation of that name; KeyError if there is none."""
         return self._by_name[name]
+
+    def group_of(self, name: str) -> tuple[str, ...]:
+        """The operations that one is run together with, in order, itself among them."""
+        return next((group for group in self.together if name in group), (name,))
 
     def opens_tile(self, name: str) -> bool:
         """Whether a tile's operation comes before the steps that use it (`load_q`), and so only in tiles that have steps.

@@ -17,6 +17,7 @@ def check_programs(draft: Draft, limits: Limits) -> None:
     for role in draft.roles:
         _check_engines(draft, role)
         _check_stages(draft, role)
+        _check_together(draft, role)
     _check_kinds(draft)
     _check_order(draft)
 
@@ -77,6 +78,19 @@ def _check_stages(draft: Draft, role: Role) -> None:
             raise ScheduleError(
                 "stage", f"{step.operation} happens once a tile and cannot lag by steps or roll on to the next tile"
             )
+
+
+def _check_together(draft: Draft, role: Role) -> None:
+    """Operations that are run as one follow one another, in the order that the graph names, in one trip, on warps."""
+    names = [step.operation for step in role.program]
+    for group in draft.dataflow.together:
+        if not set(group) & set(names):
+            continue
+        at = names.index(group[0]) if group[0] in names else 0
+        stages = {step.stage for step in role.program if step.operation in group}
+        engines = {draft.dataflow.operation(name).engine for name in group}
+        if tuple(names[at : at + len(group)]) != group or len(stages) > 1 or engines != {"threads"}:
+            raise ScheduleError("together", f"{role.name} runs {', '.join(group)} as one, but its program has {names}")
 
 
 def _check_kinds(draft: Draft) -> None:

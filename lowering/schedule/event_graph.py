@@ -1,6 +1,7 @@
 """The steady loop as a graph of events with tokens: is it live, and how many cycles does a step take?
 
-A node is the start of an operation of a step (of a tensor operation: on the pipe), counted in trips of its role. An edge says
+A node is the start of an operation of a step (of a tensor operation: on the pipe), counted in trips of its role; whatever waits
+for one of those that are run together waits for the last of them, and what one of them waits for, the first does. An edge says
 that the event `after` of trip t + tokens comes at least `cycles` after the event `before` of trip t. The loop is live iff no
 circle of edges has less than one token (marked graphs), and its interval is the greatest ratio of cycles to tokens on a circle.
 """
@@ -54,13 +55,16 @@ def steady_edges(draft: Draft, prices: Prices) -> tuple[EventEdge, ...]:
     channels = [channel for channel in steady if not (prices.leaves_out and is_seldom(draft.dataflow, channel))]
     stages = {step.operation: step.stage for role in draft.roles for step in role.program}
     for channel in channels:
-        consumer, tokens = channel.consumers[0], channel.distance + stages[channel.consumers[0]] - stages[channel.producer]
-        edges.append(
-            EventEdge(channel.producer, consumer, tokens, _seen(draft, channel.producer, prices), f"full {channel.name}")
-        )
+        tokens = channel.distance + stages[channel.consumers[0]] - stages[channel.producer]
+        edges.append(_hand_over(draft, channel.producer, channel.consumers[0], tokens, prices, f"full {channel.name}"))
         if channel.empty is not None:
             edges += _empty(draft, channel, channels, stages, prices)
     return tuple(edges)
+
+
+def _hand_over(draft: Draft, signals: str, waits: str, tokens: int, prices: Prices, reason: str) -> EventEdge:
+    last, first = draft.dataflow.group_of(signals)[-1], draft.dataflow.group_of(waits)[0]
+    return EventEdge(last, first, tokens, _seen(draft, last, prices), reason)
 
 
 def _is_steady(draft: Draft, channel: Channel) -> bool:
@@ -116,7 +120,7 @@ def _empty(
         if other.ring != channel.ring or ahead % channel.uses.steps:
             continue
         tokens = ahead // channel.uses.steps - channel.distance + stages[other.producer] - stages[release]
-        yield EventEdge(release, other.producer, tokens, _seen(draft, release, prices), f"empty {channel.name}")
+        yield _hand_over(draft, release, other.producer, tokens, prices, f"empty {channel.name}")
 
 
 def check_live(edges: Sequence[EventEdge]) -> None:

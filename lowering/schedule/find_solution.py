@@ -113,6 +113,7 @@ def key_of(question: Question) -> str:
         "limits": {**asdict(question.limits), "role_kinds": sorted(question.limits.role_kinds or ())},
         "kinds": None if question.kinds is None else sorted(question.kinds),
         **_turns(question),
+        **_together(flow),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -130,6 +131,11 @@ def _ctas(dataflow: Dataflow) -> list[int]:
 def _turns(question: Question) -> dict[str, int]:
     """What warpgroups that multiply in turn add to the key: the version of how turns are searched."""
     return {"turns": TURNS_VERSION} if question.choices.takes_turns else {}
+
+
+def _together(dataflow: Dataflow) -> dict[str, object]:
+    """What operations that are run as one add to the key."""
+    return {"together": dataflow.together} if dataflow.together else {}
 
 
 def _numbers(prices: Prices) -> list[Any]:

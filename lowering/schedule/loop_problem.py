@@ -1,7 +1,8 @@
 """A graph's steady loop as a problem of modulo scheduling, once roles and places are chosen."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.event_graph import EventEdge, awaited
@@ -28,7 +29,7 @@ def loop_problem(
     loop = _Loop(dataflow, roles, depths, prices)
     own = dataflow.register_products  # a role goes on when it has issued these: what they hold is the tensor core
     items = tuple(Item(name, prices.of(name).hold, ("tensor core" if name in own else roles[name],)) for name in loop.names)
-    edges = (*loop.values(), *loop.reuses(), *loop.turns(), *loop.overlaps(overlays))
+    edges = loop.whole_groups((*loop.values(), *loop.reuses(), *loop.turns(), *loop.overlaps(overlays)))
     least = max(prices.total(unit) for unit in UNITS)
     labels = _twins(dataflow, roles)
     labels |= {name: labels.get(first, first) for name, first in _glued(dataflow).items()} if glued else {}
@@ -73,6 +74,18 @@ class _Loop:
             is_product = value.producer in self.dataflow.register_products
             cycles = awaited(self.dataflow, value, self.prices) if is_product else self.seen(value.producer, value.consumer)
             yield EventEdge(value.producer, value.consumer, value.distance, cycles, "value")
+
+    def whole_groups(self, edges: Iterable[EventEdge]) -> Iterator[EventEdge]:
+        """Edges from and to operations that are run together, at the end of all and before all of them; and their order."""
+        for edge in edges:
+            before, after = self.dataflow.group_of(edge.before), self.dataflow.group_of(edge.after)
+            if before == after or (len(before) == 1 and len(after) == 1):
+                yield edge
+            else:
+                yield replace(edge, before=before[-1], after=after[0], cycles=self.seen(before[-1], after[0]))
+        for group in self.dataflow.together:
+            for one, following in pairwise(group):
+                yield EventEdge(one, following, 0, self.prices.of(one).hold, "together")
 
     def reuses(self) -> Iterator[EventEdge]:
         """A copy is written again after it has been read: registers are one copy, rings and lanes have as many as they have."""

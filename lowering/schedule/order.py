@@ -2,6 +2,7 @@
 
 Every occurrence has four moments. ISSUE: its waits are over. BEGIN, DONE: its first effect, its last. SIGNAL: what it signals
 has arrived. Warps run an operation as they issue it and go on when they have signalled; an asynchronous one they only issue.
+Of operations that are run together the first begins when all are issued, and each signals when the last is done.
 A tensor operation's signal is a commit, which waits for all earlier ones of the warp (PTX ISA, tcgen05.commit).
 """
 
@@ -149,7 +150,10 @@ class Order:
             base = 4 * self.number[occurrence]
             self.incoming += [[], [Link(base + ISSUE)], [Link(base + BEGIN)], [Link(base + DONE)]]
             operation = self.dataflow.operation(occurrence.operation)
-            if before is not None:
+            group = self.dataflow.group_of(operation.name)
+            if operation.name != group[0]:
+                self._join(group, occurrence)
+            elif before is not None:
                 blocking = self.dataflow.operation(before.operation).engine == "threads"
                 self._link(self.at(before, SIGNAL if blocking else ISSUE), base + ISSUE)
             if operation.engine == "tensor":
@@ -161,6 +165,16 @@ class Order:
                     self._link(self.at(tensor, SIGNAL), base + SIGNAL)
                 tensor = accumulators[accumulator] = occurrence
             before = occurrence
+
+    def _join(self, group: tuple[str, ...], occurrence: Occurrence) -> None:
+        """One more of operations that are run together. Their program is known to have them in a row."""
+        earlier = [Occurrence(name, occurrence.tile, occurrence.step) for name in group[: group.index(occurrence.operation)]]
+        self._link(self.at(earlier[-1], ISSUE), self.at(occurrence, ISSUE))
+        self._link(self.at(earlier[-1], DONE), self.at(occurrence, BEGIN))
+        self._link(self.at(occurrence, ISSUE), self.at(earlier[0], BEGIN))
+        for one in earlier:
+            self._link(self.at(occurrence, DONE), self.at(one, SIGNAL))
+            self._link(self.at(one, SIGNAL), self.at(occurrence, SIGNAL))
 
     def _writes(self, name: str) -> str | None:
         return next((value.buffer for value in self.dataflow.values if value.producer == name), None)

@@ -72,7 +72,8 @@ class _Pair:
         operations = dict.fromkeys(self.operation(item, cta) for cta in self.ctas for item in flow.operations)
         buffers = tuple(replace(item, name=f"{item.name}@{cta}") for cta in self.ctas for item in flow.buffers)
         values = tuple(value for cta in self.ctas for item in flow.values for value in self.values(item, cta))
-        return replace(flow, operations=tuple(operations), buffers=buffers, values=values, ctas=1)
+        together = tuple(tuple(self.name(name, cta) for name in group) for cta in self.ctas for group in flow.together)
+        return replace(flow, operations=tuple(operations), buffers=buffers, values=values, ctas=1, together=together)
 
     def values(self, value: Value, cta: int) -> list[Value]:
         """A value in one CTA's memory, or between its operations; between joint ones alone, it is there twice.

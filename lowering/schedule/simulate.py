@@ -6,7 +6,7 @@ there. Self-timed on given prices; jitter stretches durations at random, for oth
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
@@ -94,15 +94,19 @@ class _Run:
                 number = arrivals.count if arrivals else 0
                 self.barriers.setdefault((channel.ring, end, slot), Barrier(number, number))
         for use in uses(self.draft.dataflow, self.draft.roles, channel, trips):
-            self.arrivals.setdefault(use.signal, []).append((use, "full"))
+            self.arrivals.setdefault(self._group(use.signal)[-1], []).append((use, "full"))
             if channel.empty is not None:
-                self.waits.setdefault(use.acquire, []).append((use, "empty"))
+                self.waits.setdefault(self._group(use.acquire)[0], []).append((use, "empty"))
             if use.wait is not None and use.release is not None:
                 for waits in (use.wait, use.again):
                     if waits is not None:
-                        self.waits.setdefault(waits, []).append((use, "full"))
+                        self.waits.setdefault(self._group(waits)[0], []).append((use, "full"))
                 if channel.empty is not None:
-                    self.arrivals.setdefault(use.release, []).append((use, "empty"))
+                    self.arrivals.setdefault(self._group(use.release)[-1], []).append((use, "empty"))
+
+    def _group(self, run: Occurrence) -> list[Occurrence]:
+        """The runs that one is together with: the first of them waits for all, the last signals for all."""
+        return [replace(run, operation=name) for name in self.draft.dataflow.group_of(run.operation)]
 
     def _barrier(self, use: Use, end: str) -> Barrier:
         return self.barriers[use.channel.ring, end, use.n % use.channel.depth]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from random import Random
 from typing import Any, Literal
 
 from attnspec.backends.sm100.limits import LIMITS
@@ -9,7 +10,7 @@ from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.dataflow.graph import Dataflow, Value
 from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.place import draft
-from attnspec.lowering.schedule.prices import Prices
+from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.schedule import Channel, Draft, ProgramStep, Schedule
 from attnspec.lowering.schedule.verify import verify
 
@@ -80,3 +81,14 @@ def with_placement(made: Draft, buffer: str, **changes: Any) -> Draft:
 def with_graph(made: Draft, change: Callable[[Dataflow], Dataflow]) -> Draft:
     """The draft for another graph."""
     return replace(made, dataflow=change(made.dataflow))
+
+
+def stretched(prices: Prices, seed: int) -> Prices:
+    """Other durations of all operations; those of seed 0 are the model's."""
+    random = Random(seed)
+
+    def longer(rows: tuple[tuple[str, Price], ...]) -> tuple[tuple[str, Price], ...]:
+        factors = ((name, price, 1 + 4 * min(seed, 1) * random.random()) for name, price in rows)
+        return tuple((name, replace(price, hold=price.hold * by, latency=price.latency * by)) for name, price, by in factors)
+
+    return replace(prices, operations=longer(prices.operations), of_tile=longer(prices.of_tile))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from random import Random
 from typing import Literal
 
 import pytest
@@ -12,7 +11,6 @@ from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.dataflow.graph import Value
 from attnspec.lowering.schedule.pair import both, prices_of_both
 from attnspec.lowering.schedule.place import draft, place
-from attnspec.lowering.schedule.prices import Price, Prices
 from attnspec.lowering.schedule.refusal import ScheduleError, Unsupported
 from attnspec.lowering.schedule.schedule import Arrivals, Draft
 from attnspec.lowering.schedule.simulate import simulate
@@ -22,6 +20,7 @@ from tests.lowering.by_hand import analysed
 from tests.lowering.schedule.drafts import (
     channel,
     prices_of,
+    stretched,
     verified,
     with_channel,
     with_graph,
@@ -105,17 +104,6 @@ def test_half_of_ds_is_left_in_each_cta() -> None:
 
 def test_what_no_product_of_both_takes_stays_in_its_cta() -> None:
     assert channel(backward(), "rows").full == Arrivals(1, "tma", 1024)
-
-
-def stretched(prices: Prices, seed: int) -> Prices:
-    """Other durations of all operations; those of seed 0 are the model's."""
-    random = Random(seed)
-
-    def longer(rows: tuple[tuple[str, Price], ...]) -> tuple[tuple[str, Price], ...]:
-        factors = ((name, price, 1 + 4 * min(seed, 1) * random.random()) for name, price in rows)
-        return tuple((name, replace(price, hold=price.hold * by, latency=price.latency * by)) for name, price, by in factors)
-
-    return replace(prices, operations=longer(prices.operations), of_tile=longer(prices.of_tile))
 
 
 @pytest.mark.parametrize("dims", [(128, 128), (64, 64)])
