@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 class Machine:
     """A cluster. forward, backward: sustained flop/s of attention on a GPU, useful products alone (2 and 5 a tile).
 
-    near, far: bytes/s of a GPU, each way, within a node and beyond; node: GPUs of one; latency: seconds a message.
+    near, far: bytes/s of a GPU, each way, within a node and beyond; node: GPUs of one; latency: seconds a message. call: seconds
+    that a forward's kernel call takes beyond its work, a backward's twice that: launches, joining, processors that have nothing
+    left while the last tile is worked on. Not measured.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Machine:
     far: float
     node: int
     latency: float = 10e-6
+    call: float = 50e-6
 
 
 # Sustained rates as published for 16k and more at head_dim 128: FlashAttention-3 (H100; an H200 has the same chip) and 4 (B200).
@@ -62,10 +65,16 @@ def seconds_of_work(load: Load, machine: Machine, direction: Direction) -> Float
     return load.work * (load.widths.heads * tile_flops(load.widths, direction) / rate)
 
 
+def seconds_of_calls(calls: Floats, machine: Machine, direction: Direction) -> Floats:
+    """What so many kernel calls take beyond their work."""
+    return calls * (machine.call if direction == "forward" else 2 * machine.call)
+
+
 def ring(load: Load, machine: Machine, direction: Direction) -> Estimate:
     """Each step's keys travel while those of the one before are worked on; gradients go home a step later, in f32."""
     ranks = np.arange(load.ranks)
-    work, rows = seconds_of_work(load, machine, direction), load.sent
+    rows, useful = load.sent, seconds_of_work(load, machine, direction)
+    work = useful + seconds_of_calls(load.calls, machine, direction)
     clock, begun = work[ranks, ranks].copy(), np.zeros(load.ranks)
     width, is_backward = load.widths.key_bytes, direction == "backward"
     home = np.zeros(load.ranks)
@@ -77,7 +86,7 @@ def ring(load: Load, machine: Machine, direction: Direction) -> Estimate:
         if is_backward:  # the gradients of a step share the link with the keys of the next but one; the busier way counts
             home = travel(np.maximum(rows[ranks, owner], rows[reader, ranks]) * 2 * width, ranks, owner, machine)
     sent = rows.sum(0) + (2 * rows.sum(1) if is_backward else 0)
-    return Estimate("ring", float((clock + home).max()), float(work.sum(1).mean()), float(sent.max()) * width)
+    return Estimate("ring", float((clock + home).max()), float(useful.sum(1).mean()), float(sent.max()) * width)
 
 
 def travel(size: Floats, one: NDArray[np.int64], other: NDArray[np.int64], machine: Machine) -> Floats:
@@ -97,7 +106,8 @@ def all_gather(load: Load, machine: Machine, direction: Direction) -> Estimate:
     """Nothing overlaps."""
     work = seconds_of_work(load, machine, direction).sum(1)
     size = load.positions / load.ranks * (load.ranks - 1) * load.widths.key_bytes * (1 if direction == "forward" else 3)
-    return Estimate("all_gather", float(work.max()) + all_together(machine, load.ranks, size), float(work.mean()), size)
+    busy = float((work + seconds_of_calls(load.runs, machine, direction)).max())
+    return Estimate("all_gather", busy + all_together(machine, load.ranks, size), float(work.mean()), size)
 
 
 def ulysses(load: Load, machine: Machine, direction: Direction) -> Estimate:
@@ -108,7 +118,8 @@ def ulysses(load: Load, machine: Machine, direction: Direction) -> Estimate:
         load.positions / load.ranks * (load.widths.query_bytes + shared * load.widths.key_bytes) * (load.ranks - 1) / load.ranks
     )
     size = once * (1 if direction == "forward" else 3)
-    return Estimate("ulysses", work + all_together(machine, load.ranks, size), work, size)
+    busy = work + float(seconds_of_calls(np.array(load.sequences), machine, direction))
+    return Estimate("ulysses", busy + all_together(machine, load.ranks, size), work, size)
 
 
 STRATEGIES = {"ring": ring, "all_gather": all_gather, "ulysses": ulysses}
@@ -135,7 +146,7 @@ def candidates(sight: Sight, length: int, ranks: int) -> list[SequenceLayout]:
     """Layouts worth a look, those of fewest runs first: a run is a kernel call for every other run that it sees."""
     stripe = max(TILE, length // (8 * ranks) // TILE * TILE)
     found = [contiguous(length, ranks), zigzag(length, ranks)]
-    runs = sorted({2, 8, runs_of(length, ranks)})
+    runs = sorted({2, 4, 8, runs_of(length, ranks)})
     return [*found, *(balanced(sight, length, ranks, count) for count in runs), striped(length, ranks, stripe)]
 
 

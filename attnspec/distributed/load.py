@@ -39,13 +39,17 @@ class Widths:
 class Load:
     """By rank of the queries and rank of the keys, over the batch. positions: of keys, in all.
 
-    work: visible tiles of 128 x 128 of one head. rows: of keys that the one sees, its own included.
+    work: visible tiles of 128 x 128 of one head. rows: of keys that the one sees, its own included. calls: of kernels, one for
+    each run of queries that sees a run of keys; runs: of each rank, those of its queries that see anything. sequences: how many.
     """
 
     widths: Widths
     positions: int
     work: Floats
     rows: Floats
+    calls: Floats
+    runs: Floats
+    sequences: int
 
     @property
     def ranks(self) -> int:
@@ -74,7 +78,8 @@ def load_of(
 ) -> Load:
     """The load of a call whose rows and keys are in these pieces."""
     batch = 1 if sight.sizes.is_packed else sight.sizes.batch
-    work, rows = (np.zeros((layout_q.ranks, layout_kv.ranks)) for _ in range(2))
+    work, rows, calls = (np.zeros((layout_q.ranks, layout_kv.ranks)) for _ in range(3))
+    mine = np.zeros(layout_q.ranks)
     of_sequence: dict[int, list[Piece]] = {}
     for key in keys:
         of_sequence.setdefault(key.sequence, []).append(key)
@@ -83,7 +88,10 @@ def load_of(
         there = [key for key in of_sequence.get(query.sequence, ()) if its and key.first < its[-1][1] and its[0][0] < key.last]
         if there:
             edges = np.array([there[0].first, *(key.last for key in there)])
-            np.add.at(work[query.rank], [key.rank for key in there], tiles_seen(sight, query, edges))
+            owners = [key.rank for key in there]
+            np.add.at(work[query.rank], owners, tiles_seen(sight, query, edges))
+            np.add.at(calls[query.rank], owners, 1)
+            mine[query.rank] += 1
             seen.setdefault((query.rank, query.sequence), set()).update(its)
     for (rank, sequence), runs in seen.items():
         there = of_sequence[sequence]
@@ -91,7 +99,8 @@ def load_of(
         for first, last in union({(first // TILE * TILE, last) for first, last in runs}):
             counts = np.clip(np.minimum(lasts, last) - np.maximum(firsts, first), 0, None)
             np.add.at(rows[rank], [key.rank for key in there], counts)
-    return Load(widths, layout_kv.length * batch, work * batch, rows * batch)
+    sequences = len({query.sequence for query in queries})
+    return Load(widths, layout_kv.length * batch, work * batch, rows * batch, calls, mine, sequences)
 
 
 def load_of_layouts(sight: Sight, widths: Widths, layout_q: SequenceLayout, layout_kv: SequenceLayout) -> Load:

@@ -144,10 +144,12 @@ def in_turn(sight: Sight, query: Piece, parts: Sequence[Part], ranks: int) -> li
     """
     if len(parts) < 2:
         return list(parts)
-    found = []
-    for part, rows in zip(parts, rows_that_see(sight, query, [part.keys for part in parts]), strict=True):
+    found = [Part(query, part.keys, True, False) for part in parts if part.is_full]
+    partial = [part.keys for part in parts if not part.is_full]
+    for keys, rows in zip(partial, rows_that_see(sight, query, partial), strict=True):
         if rows is not None:
-            found.append(Part(rows, part.keys, part.is_full, False))
+            found.append(Part(rows, keys, False, False))
+    found.sort(key=lambda part: part.keys.first)
     found.sort(key=lambda part: (part.keys.rank - query.rank) % ranks)
     mine = [part for part in found if part.keys.rank == found[0].keys.rank] if found else []
     if mine:
@@ -159,6 +161,8 @@ def in_turn(sight: Sight, query: Piece, parts: Sequence[Part], ranks: int) -> li
 
 def rows_that_see(sight: Sight, query: Piece, runs: Sequence[Piece]) -> list[Piece | None]:
     """The rows of a piece that see anything of each run of keys, by whole tiles of the sequence; None where there are none."""
+    if not runs:
+        return []
     cuts = np.unique([query.first, *range(-(-query.first // TILE) * TILE, query.last, TILE), query.last])
     seen = hulls(sight, query.sequence, cuts[:-1], cuts[1:])
     found: list[Piece | None] = []

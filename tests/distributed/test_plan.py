@@ -1,5 +1,7 @@
 """Plans: what is computed and sent is what the mask shows, held against the mask itself, element by element."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from attnspec.distributed.estimate import H200, choose_layout
 from attnspec.distributed.layout import contiguous, layout_of, zigzag
 from attnspec.distributed.load import Widths, balanced
 from attnspec.distributed.plan import Part, Plan, make_plan, row_in
+from attnspec.distributed.simulate import documents
 from attnspec.distributed.visible import Sight, Sizes, tensors_of
 from tests.random_variants import random_variant
 
@@ -72,6 +75,15 @@ def test_the_cost_model_picks_contiguous_for_a_window_and_two_ends_for_causal():
     for text, wanted in ((WINDOW, "contiguous"), (CAUSAL, "zigzag")):
         sight = Sight(attnspec.build(text).analysed.keys, Sizes(1, 8, 8, (2**20,), (2**20,)))
         assert choose_layout(sight, widths, 8, H200).name == wanted
+
+
+def test_the_dearer_a_kernel_call_the_fewer_runs_are_picked():
+    ids = documents(65536, 8192, 1)
+    walk = attnspec.build(DOCUMENTS.replace("mask =", "mask = causal and")).analysed.keys
+    sight = Sight(walk, Sizes(1, 16, 4, (65536,), (65536,)), {"ids_q": ids, "ids_kv": ids})
+    picked = [choose_layout(sight, Widths(16, 4, 128, 128), 2, replace(H200, call=call)) for call in (0.0, 50e-6, 5e-3)]
+    assert [len(layout.spans) for layout in picked] == sorted((len(layout.spans) for layout in picked), reverse=True)
+    assert len(picked[0].spans) > len(picked[2].spans)
 
 
 def test_work_is_the_tiles_that_one_process_visits():
