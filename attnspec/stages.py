@@ -75,8 +75,10 @@ def draw(
     backward. `Unsupported` for a choice that the variant or the chip does not leave.
     """
     from attnspec.lowering.dataflow.draw import draw
+    from attnspec.lowering.dataflow.forward_in_registers import PLAIN
     from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
     from attnspec.lowering.schedule.choose_ctas import choose_ctas
+    from attnspec.lowering.schedule.choose_storage import choose_storage
     from attnspec.lowering.schedule.refuse_one_query_tile import refuse_query_tiles
 
     limits = limits_of(target)
@@ -89,8 +91,10 @@ def draw(
         ctas = choose_backward_ctas(analysed, limits, ctas)
     elif ctas is None:
         ctas = 1 if one else choose_ctas(analysed, limits)
-    in_registers = not limits.tensor_columns
-    return draw(analysed, direction, one_query_tile=one, in_registers=in_registers, ctas=ctas, deterministic=deterministic)
+    if not limits.tensor_columns:
+        storage = choose_storage(analysed, limits) if direction == "forward" else PLAIN
+        return draw(analysed, direction, in_registers=True, deterministic=deterministic, storage=storage)
+    return draw(analysed, direction, one_query_tile=one, ctas=ctas, deterministic=deterministic)
 
 
 def place(

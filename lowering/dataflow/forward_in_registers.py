@@ -3,6 +3,10 @@
 A query tile belongs to two or three warpgroups of 64 rows, each with its own scores, probabilities and output in registers, which
 share one stream of key tiles. The tensor core works beside the warps: what it makes of a step is waited for by an operation
 of its own, `await_s` and `await_o`, and only then are the keys and values it read free.
+
+Where shared memory is scarce, the output is staged over the queries: each warpgroup writes its own rows over those of q, which
+nobody reads after its last scores. Then the place of q is free only when the output has been stored, which `free_q` stands for:
+in tiles that have steps, `load_q` waits for it, and it for the output of the tile before.
 """
 
 from dataclasses import dataclass
@@ -40,6 +44,18 @@ SHAPES = (
 BOUNDED, BOUNDED_WIDTH = TileShape(2, 160), 128  # measured on an H200: 5 % more than 128 keys with softcap
 
 
+@dataclass(frozen=True)
+class Storage:
+    """What is where in shared memory. separate: keys and values in rings of their own, whose slots are as large as what comes
+    there; otherwise they take turns in one. over_query: the output is staged over the queries, if it is no larger."""
+
+    separate: bool = False
+    over_query: bool = False
+
+
+PLAIN = Storage()
+
+
 def tile_shape(analysed: Analysed) -> TileShape:
     """Rows and keys of a tile. A bounded score needs no maximum, and leaves registers for more keys a step."""
     spec = analysed.spec
@@ -49,7 +65,7 @@ def tile_shape(analysed: Analysed) -> TileShape:
     return BOUNDED if is_wide and not analysed.bounds.needs_row_max else found
 
 
-def draw_forward_in_registers(analysed: Analysed) -> Dataflow:
+def draw_forward_in_registers(analysed: Analysed, storage: Storage = PLAIN) -> Dataflow:
     """The forward graph of a variant. What the variant lacks is not in it: a score that is q k as it stands, a row maximum where
     the score is bounded."""
     shape = tile_shape(analysed)
@@ -58,9 +74,9 @@ def draw_forward_in_registers(analysed: Analysed) -> Dataflow:
         tile_q=shape.warpgroups * GROUP_ROWS,
         tile_kv=shape.keys,
         query_tiles=1,
-        operations=_operations(analysed),
-        buffers=_buffers(analysed),
-        values=_values(analysed),
+        operations=_operations(analysed, storage),
+        buffers=_buffers(analysed, storage),
+        values=_values(analysed, storage),
     )
 
 
@@ -80,15 +96,29 @@ def _staged_bytes(analysed: Analysed) -> int:
     return sum(F32 * GROUP_THREADS * -(-count // GROUP_THREADS) for count in words)
 
 
-def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+def fits_over_query(analysed: Analysed) -> bool:
+    """Whether an output tile is no larger than a tile of queries."""
+    query_bytes, output_bytes = _tile_bytes(analysed, GROUP_ROWS)
+    return output_bytes <= query_bytes
+
+
+def _stream(analysed: Analysed, storage: Storage) -> tuple[Buffer, ...]:
+    """Slots that keys and values come through."""
+    both = _tile_bytes(analysed, tile_shape(analysed).keys)
+    if storage.separate:
+        return tuple(Buffer(name, "shared", size) for name, size in zip("kv", both, strict=True))
+    return (Buffer("kv", "shared", max(both)),)
+
+
+def _buffers(analysed: Analysed, storage: Storage) -> tuple[Buffer, ...]:
     shape = tile_shape(analysed)
     rows = shape.warpgroups * GROUP_ROWS
     query_bytes, output_bytes = _tile_bytes(analysed, rows)
     staged = shape.warpgroups * _staged_bytes(analysed)
     return (
         Buffer("q", "shared", query_bytes),
-        Buffer("kv", "shared", max(_tile_bytes(analysed, shape.keys))),
-        Buffer("o_out", "shared", output_bytes),
+        *_stream(analysed, storage),
+        Buffer("o_out", "shared", output_bytes, over="q" if storage.over_query else None),
         *((Buffer("staged", "shared", staged),) if staged else ()),
         # A thread has an eighth of the keys of four rows' scores: two rows, a pair of keys in eight.
         Buffer("scores", "register", F32 * shape.keys // 2),
@@ -109,9 +139,10 @@ def _chain(analysed: Analysed) -> list[Operation]:
     return chain
 
 
-def _operations(analysed: Analysed) -> tuple[Operation, ...]:
+def _operations(analysed: Analysed, storage: Storage) -> tuple[Operation, ...]:
     has_maximum = analysed.bounds.needs_row_max
     return (
+        *((Operation("free_q", "threads", "tile"),) if storage.over_query else ()),
         Operation("load_q", "tma", "tile"),
         Operation("load_k", "tma", "step"),
         Operation("load_v", "tma", "step"),
@@ -128,14 +159,14 @@ def _operations(analysed: Analysed) -> tuple[Operation, ...]:
     )
 
 
-def _values(analysed: Analysed) -> tuple[Value, ...]:
+def _values(analysed: Analysed, storage: Storage) -> tuple[Value, ...]:
     chain = _chain(analysed)
-    key_bytes, value_bytes = _tile_bytes(analysed, tile_shape(analysed).keys)
     has_staged = bool(stage(analysed.spec).values)
     return (
+        # First of what load_q waits for: it must not announce bytes at a barrier whose last ones may be on their way still.
+        *((Value("free_q", "load_q", None, name="room"),) if storage.over_query else ()),
         *(Value("load_q", reader, "q", name="q") for reader in ("mma_qk", "await_s")),
-        *(Value("load_k", reader, "kv", name="k", part=(0, key_bytes)) for reader in ("mma_qk", "await_s")),
-        *(Value("load_v", reader, "kv", name="v", part=(0, value_bytes)) for reader in ("mma_pv", "await_o")),
+        *_streamed(analysed, storage),
         Value("mma_qk", "await_s", "scores"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
         *(Value("await_s", reader.name, "staged", name="staged") for reader in chain[1:] if has_staged),
@@ -150,7 +181,18 @@ def _values(analysed: Analysed) -> tuple[Value, ...]:
         Value("await_o", "finish", "o"),
         *(_maximum_values(chain[-1].name) if analysed.bounds.needs_row_max else _bounded_values()),
         Value("finish", "store_o", "o_out", name="out"),
+        *((Value("store_o", "free_q", None, distance=1),) if storage.over_query else ()),
     )
+
+
+def _streamed(analysed: Analysed, storage: Storage) -> list[Value]:
+    """Keys and values: each fills a slot of its own, or the first bytes of one that serves both."""
+    sizes = dict(zip("kv", _tile_bytes(analysed, tile_shape(analysed).keys), strict=True))
+    found = []
+    for name, readers in (("k", ("mma_qk", "await_s")), ("v", ("mma_pv", "await_o"))):
+        buffer, part = (name, None) if storage.separate else ("kv", (0, sizes[name]))
+        found += [Value(f"load_{name}", reader, buffer, name=name, part=part) for reader in readers]
+    return found
 
 
 def _maximum_values(masked: str) -> list[Value]:

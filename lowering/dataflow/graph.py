@@ -40,11 +40,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where values of one sort live. size: bytes of one copy (shared, register a thread) or 32-bit columns (tensor)."""
+    """Where values of one sort live. size: bytes of one copy (shared, register a thread) or 32-bit columns (tensor).
+
+    over: buffer in whose place this one lies, since the graph orders what uses the one and the other.
+    """
 
     name: str
     space: Space
     size: int
+    over: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Value:
     name: what the value is called; edges of one producer and one name are one value with several readers.
     part: half-open range of the buffer's units that it fills (None: all of one copy).
     distance: of an order without data also -1, for a consumer that waits for the step after its own, where the tile has one.
+    Between operations of the tile it counts tiles.
     spreads: in a pair of CTAs, the value of each goes to the buffers of both, half of it to each: that of the first CTA to
     `part`, that of the second to the range after it.
     seldom: the consumer touches the buffer only in some of its runs (a rescale that some row asks for), and waits in those alone.
@@ -132,6 +137,12 @@ class Dataflow:
         written = {value.producer for value in self.values if value.buffer in registers}
         return frozenset(operation.name for operation in self.operations if operation.engine == "tensor") & written
 
+    @cached_property
+    def stores(self) -> frozenset[str]:
+        """Operations by which TMA reads shared memory: they leave nothing there, and their own warp waits until all is read."""
+        leave = {value.producer for value in self.values if value.buffer is not None}
+        return frozenset(operation.name for operation in self.operations if operation.engine == "tma") - leave
+
     @property
     def warpgroups(self) -> int:
         """Warpgroups that multiply for themselves, each for its rows of a tile; 1 where none does."""
@@ -149,10 +160,14 @@ class Dataflow:
     def opens_tile(self, name: str) -> bool:
         """Whether a tile's operation comes before the steps that use it (`load_q`), and so only in tiles that have steps.
 
-        The other operations of a tile come after its last step, and in tiles without steps too (`finish`).
+        So does what such an operation waits for in the same tile. The other operations of a tile come after its last step, and
+        in tiles without steps too (`finish`).
         """
-        readers = (value.consumer for value in self.values if value.producer == name)
-        return self.operation(name).rate == "tile" and any(self.operation(reader).rate == "step" for reader in readers)
+        if self.operation(name).rate == "step":
+            return False
+        edges = [value for value in self.values if value.producer == name]
+        feeds_step = any(self.operation(value.consumer).rate == "step" for value in edges)
+        return feeds_step or any(self.opens_tile(value.consumer) for value in edges if not value.distance)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name; KeyError if there is none."""

@@ -92,7 +92,7 @@ class Accesses:
 
 
 def instances(dataflow: Dataflow, value: Value, trips: Sequence[int]) -> Iterator[tuple[Occurrence, Occurrence]]:
-    """Runs of an edge's ends that belong together in a sequence of tiles.
+    """Runs of an edge's ends that belong together in a sequence of tiles; of ends that open tiles, in those that have steps.
 
     Data of an earlier step come from the same tile; an edge without data counts steps for the life of the CTA, but never goes
     back beyond the last step of the tile before, nor forward beyond the tile's own.
@@ -111,6 +111,8 @@ def instances(dataflow: Dataflow, value: Value, trips: Sequence[int]) -> Iterato
             yield from ((Occurrence(value.producer, tile), Occurrence(value.consumer, tile, step)) for step in steps)
         elif rates == ("step", "tile") and count:
             yield Occurrence(value.producer, tile, steps[-1]), Occurrence(value.consumer, tile)
-        elif rates == ("tile", "tile") and (count or not dataflow.opens_tile(value.producer)):
-            yield Occurrence(value.producer, tile), Occurrence(value.consumer, tile)
+        elif rates == ("tile", "tile"):
+            ends = Occurrence(value.producer, tile - value.distance), Occurrence(value.consumer, tile)
+            if ends[0].tile >= 0 and all(trips[end.tile] or not dataflow.opens_tile(end.operation) for end in ends):
+                yield ends
         first += count

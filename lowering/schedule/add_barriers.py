@@ -57,7 +57,7 @@ class _Wiring:
     def crosses(self, value: Value) -> bool:
         """Whether an edge needs a barrier: not between operations of one role's warps, nor of its tensor pipe."""
         producer, consumer = (self.dataflow.operation(name) for name in (value.producer, value.consumer))
-        if value.producer in self.dataflow.register_products:
+        if value.producer in self.dataflow.register_products | self.dataflow.stores:
             return False  # its warps wait for it themselves
         if self.role(value.producer) is not self.role(value.consumer):
             return True
@@ -89,7 +89,7 @@ class _Wiring:
             uses=Uses(1, 0) if producer.rate == last.rate == "step" else Uses(0, 1),
             full=self.arrivals(producer.name, value),
             empty=self.release(last.name, producer.joint),
-            once_a_tile=producer.rate != last.rate,
+            once_a_tile=producer.rate != last.rate or self.dataflow.opens_tile(producer.name),
             distance=value.distance,
         )
 

@@ -29,8 +29,8 @@ def assign_roles(dataflow: Dataflow, grouping: Grouping = "apart") -> tuple[Role
     operations get a warp each, so that no wait of unknown length holds up another engine (Twill, variable latency).
     """
     store_kind = KINDS[dataflow.direction][3]
-    loads = [item for item in dataflow.operations if item.engine == "tma" and _feeds(dataflow, item)]
-    stores = [item for item in dataflow.operations if item.engine == "tma" and not _feeds(dataflow, item)]
+    loads = [item for item in dataflow.operations if item.engine == "tma" and item.name not in dataflow.stores]
+    stores = [item for item in dataflow.operations if item.name in dataflow.stores or _awaits_store(dataflow, item)]
     in_registers = dataflow.register_products
     tensor = [item for item in dataflow.operations if item.engine == "tensor" and item.name not in in_registers]
     roles, warp = [], 0
@@ -56,7 +56,8 @@ def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
         kind, groups = OF_ALL, (dataflow.tile_q if dataflow.direction == "forward" else dataflow.tile_kv) // GROUP_ROWS
     tied = _tied(dataflow)
     names = {operation.name for _, group in tied for operation in group}
-    free = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
+    others = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
+    free = [item for item in others if not _awaits_store(dataflow, item)]
     if dataflow.direction == "forward" and all(item.kind != "rescale" for item in free):
         free_kind = "finish"  # where nothing is rescaled there is no correction
     if grouping == "apart":
@@ -95,5 +96,6 @@ def _tied(dataflow: Dataflow) -> list[tuple[int | None, list[Operation]]]:
     return sorted(groups, key=lambda item: item[0] or 0)
 
 
-def _feeds(dataflow: Dataflow, operation: Operation) -> bool:
-    return any(value.producer == operation.name for value in dataflow.values)
+def _awaits_store(dataflow: Dataflow, operation: Operation) -> bool:
+    """Whether an operation is for the warp that stores: only that one knows when TMA has read."""
+    return any(value.consumer == operation.name and value.producer in dataflow.stores for value in dataflow.values)

@@ -58,15 +58,21 @@ def _touches_tensor_memory(draft: Draft, role: Role) -> bool:
 
 
 def _check_engines(draft: Draft, role: Role) -> None:
-    """Waits for one engine must not hold up another; and only one warp issues."""
-    own = [step.operation for step in role.program if step.operation not in draft.dataflow.register_products]
-    engines = {draft.dataflow.operation(name).engine for name in own}
+    """Waits for one engine must not hold up another; and only one warp issues. Operations that touch no memory are for any."""
+    products, touching = draft.dataflow.register_products, _touching(draft)
+    own = [step.operation for step in role.program if step.operation not in products]
+    engines = {draft.dataflow.operation(name).engine for name in own if name in touching or len(own) == 1}
     if len(own) < len(role.program) and (engines - {"threads"} or len(role.warps) % WARPGROUP or role.warps[0] % WARPGROUP):
         raise ScheduleError("role-engines", f"{role.name} multiplies in registers, but is not whole warpgroups that compute")
     if len(engines) > 1:
         raise ScheduleError("role-engines", f"{role.name} issues to {', '.join(sorted(engines))}: one role, one engine")
     if engines & {"tma", "tensor"} and len(role.warps) != 1:
         raise ScheduleError("role-engines", f"{role.name} issues to {engines.pop()} from {len(role.warps)} warps, not one")
+
+
+def _touching(draft: Draft) -> set[str]:
+    """Operations that write or read a buffer."""
+    return {end for value in draft.dataflow.values if value.buffer is not None for end in (value.producer, value.consumer)}
 
 
 def _check_stages(draft: Draft, role: Role) -> None:
@@ -115,6 +121,10 @@ def _check_order(draft: Draft) -> None:
     """Values in registers stay in their role, and every value inside one program is written before it is read."""
     in_registers = {buffer.name for buffer in draft.dataflow.buffers if buffer.space == "register"}
     for value in draft.dataflow.values:
+        if value.producer in draft.dataflow.stores and draft.role_of(value.producer) is not draft.role_of(value.consumer):
+            raise ScheduleError(
+                "store-value", f"{value.consumer} waits for {value.producer}, which only its own warp can wait for"
+            )
         role, reader = draft.role_of(value.producer), draft.role_of(value.consumer)
         if value.buffer in in_registers and role is not reader:
             raise ScheduleError("register-value", f"{value.consumer} of {reader.name} reads registers of {role.name}")

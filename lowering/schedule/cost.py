@@ -110,6 +110,8 @@ class _Counter:
         match operation.kind:
             case "load_q":
                 return Price(ISSUE, GLOBAL_LOAD)
+            case "free_q":
+                return Price(0.0, 0.0)
             case "share_row":
                 return Price(SHARE, SHARE)
             case "finish":

@@ -54,7 +54,7 @@ class Order:
         for role in roles:
             self._add_role(list(unroll(dataflow, role, trips)), pipe)
         for value in dataflow.values:
-            if value.producer in dataflow.register_products:
+            if value.producer in dataflow.register_products | dataflow.stores:  # their own warps wait for them
                 for producer, consumer in instances(dataflow, value, trips):
                     self._link(self.at(producer, DONE), self.at(consumer, ISSUE))
         for full, (before, after) in self.full_edges():

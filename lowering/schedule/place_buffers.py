@@ -45,14 +45,15 @@ def place_buffers(
 
     separate: buffers that have columns of their own although they could lie over others.
 
-    Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less. Where whole
-    copies do not fit, last ones are as short as what comes there.
+    Shared memory: tiles first, in the order of the graph, each a multiple of their alignment, then what needs less; what the
+    graph has over another buffer lies there. Where whole copies do not fit, last ones are as short as what comes there.
     """
     return (*_shared(dataflow, depths, limits), *_tensor(dataflow, depths, limits, statement, separate))
 
 
 def _shared(dataflow: Dataflow, depths: dict[str, int], limits: Limits) -> list[Placement]:
-    buffers = [buffer for buffer in dataflow.buffers if buffer.space == "shared"]
+    shared = [buffer for buffer in dataflow.buffers if buffer.space == "shared"]
+    buffers = [buffer for buffer in shared if buffer.over is None]
     is_tight = sum(buffer.size * depths[buffer.name] for buffer in buffers) > limits.shared_bytes - BARRIER_BYTES
     placements, offset = [], 0
     for buffer in sorted(buffers, key=lambda item: item.size % TILE_ALIGNMENT != 0):
@@ -60,7 +61,12 @@ def _shared(dataflow: Dataflow, depths: dict[str, int], limits: Limits) -> list[
         last = last_bytes(dataflow, buffer.name, depth) if is_tight else buffer.size
         placements.append(Placement(buffer.name, "shared", offset, buffer.size, depth, last=last if last < buffer.size else None))
         offset = placements[-1].end()
-    return placements
+    places = {item.buffer: item.offset for item in placements}
+    over = [(buffer, str(buffer.over)) for buffer in shared if buffer.over is not None]
+    return [
+        *placements,
+        *(Placement(item.name, "shared", places[under], item.size, depths[item.name], under) for item, under in over),
+    ]
 
 
 def _tensor(

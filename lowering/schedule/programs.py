@@ -92,7 +92,12 @@ def _is_loop(dataflow: Dataflow, program: list[ProgramStep]) -> bool:
 def _with_opening(
     dataflow: Dataflow, program: list[ProgramStep], opening: ProgramStep, starts: Mapping[str, float]
 ) -> list[ProgramStep]:
-    """The program with an operation that opens a tile, before what is needed later than that or at the same time."""
+    """The program with an operation that opens a tile, before what is needed later than that or at the same time.
+
+    One that waits for something before, as for a place to be free, holds up nothing that need not wait: it comes last.
+    """
+    if any(value.consumer == opening.operation for value in dataflow.values):
+        return [*program, opening]
     opened = [step.operation for step in program if dataflow.opens_tile(step.operation)]
     needed = _needed(dataflow, opening.operation, starts)
     for at, step in enumerate(program):

@@ -69,7 +69,8 @@ class Channel:
     producer signals full after it has written; the first of `consumers` waits for it; after the last of them has read, empty
     is signalled, and the producer waits for that before it writes the slot again. Channels with one `ring` share barriers
     and slots (K and V in one ring: uses 2J and 2J+1). once_a_tile: used at the first (wait) and last (signal) step of a
-    tile although its operations run every step.
+    tile although its operations run every step, or where they open tiles: in either case only in tiles that have steps, and
+    counted in these.
     empty None: another path implies it; `implied_by` says which.
     distance: the consumer's step J waits for the use of step J - distance, steps counted for the life of the CTA.
     """

@@ -125,8 +125,19 @@ def attempt(question: Question, roles: tuple[Role, ...], separate: tuple[str, ..
     return min(found, key=lambda candidate: candidate.overhead)
 
 
+def cycles(question: Question, solution: Solution) -> float:
+    """Cycles of a step of a usual tile under a solution, with its share of the tile's overhead."""
+    draft = _drafted(question, solution)
+    interval = _interval(draft, question.expected)
+    return interval + tile_overhead(draft, question.expected, interval) / USUAL_STEPS
+
+
+def _drafted(question: Question, solution: Solution) -> Draft:
+    return complete(question.dataflow, solution, question.choices, question.dims, question.limits)
+
+
 def _candidate(question: Question, solution: Solution, timing: Timing) -> Candidate:
-    draft = complete(question.dataflow, solution, question.choices, question.dims, question.limits)
+    draft = _drafted(question, solution)
     interval, worst = (_interval(draft, prices) for prices in (question.expected, question.worst))
     overhead = tile_overhead(draft, question.expected, interval)
     return Candidate(solution, timing, max(interval, timing.interval) + overhead / USUAL_STEPS, worst, overhead)

@@ -13,9 +13,9 @@ MOST_STREAM = 16
 def set_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, int]:
     """Copies of each shared and tensor buffer, all query tiles together. Raises `Unsupported` naming the statement.
 
-    Buffers of query tiles have a copy for each. If no stream of two fits beside them, the query tiles take turns in the
-    staging buffer of the output; if it does not fit even so, the last slot of a stream is as short as what comes there (see
-    `last_bytes`). What is left goes to the stream, which hides the latency of global memory.
+    Buffers of query tiles have a copy for each; what lies over another takes no room. If no stream of two fits beside them, the
+    query tiles take turns in the staging buffer of the output; if it does not fit even so, the last slot of a stream is as short
+    as what comes there (see `last_bytes`). What is left goes to the stream, which hides the latency of global memory.
     """
     streams = _streams(dataflow)
     depths = {item.name: _copies(dataflow, item.name) for item in dataflow.buffers if item.space != "register"}
@@ -46,7 +46,7 @@ def _filled(dataflow: Dataflow, depths: dict[str, int], lanes: dict[str, int], l
 
 def _taken(dataflow: Dataflow, depths: dict[str, int], *, least: bool = False) -> int:
     """Bytes of shared memory. least: with last copies as short as they may be."""
-    shared = [item for item in dataflow.buffers if item.space == "shared"]
+    shared = [item for item in dataflow.buffers if item.space == "shared" and item.over is None]
     spared = sum(item.size - last_bytes(dataflow, item.name, depths[item.name]) for item in shared) if least else 0
     return sum(item.size * depths[item.name] for item in shared) - spared
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
-from attnspec.lowering.schedule.accesses import Accesses
+from attnspec.lowering.schedule.accesses import Accesses, instances
 from attnspec.lowering.schedule.machine import Barrier, Memory
 from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Channel, Draft, Role
 from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
 
-LANE_GROUPS = range(4)  # warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile
+LANE_GROUPS = (
+    4  # warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile; where warps multiply for themselves, each its own
+)
 MOST_FAULTS = 20
 
 
@@ -55,6 +57,23 @@ class _Warp:
     doing: str = "has not begun"
 
 
+def _lane_groups(draft: Draft) -> int:
+    """Owners of rows of a tile: the warps that multiply for themselves, or those of a warpgroup."""
+    products = draft.dataflow.register_products
+    roles = (role for role in draft.roles if products & {step.operation for step in role.program})
+    return max((len(role.warps) for role in roles), default=LANE_GROUPS)
+
+
+def _awaited(draft: Draft, trips: tuple[int, ...]) -> dict[Occurrence, list[Occurrence]]:
+    """For each run the products in registers that its warp waits for first; a product follows another without waiting."""
+    flow, found = draft.dataflow, {}
+    for value in flow.values:
+        if value.producer in flow.register_products and value.consumer not in flow.register_products:
+            for product, run in instances(flow, value, trips):
+                found.setdefault(run, []).append(product)
+    return found
+
+
 class _Run:
     def __init__(self, draft: Draft, prices: Prices, trips: tuple[int, ...], jitter: float, random: Random) -> None:
         self.draft, self.prices, self.jitter, self.random = draft, prices, jitter, random
@@ -73,8 +92,12 @@ class _Run:
         self.events: list[tuple[float, float, int, Callable[[], None]]] = []
         self.faults: list[str] = []
         self.starts: dict[Occurrence, float] = {}
+        self.awaited = _awaited(draft, trips)
+        self.done: set[tuple[str, int, Occurrence]] = set()
+        self.sleepers: dict[tuple[str, int, Occurrence], list[Callable[[], None]]] = {}
+        groups = _lane_groups(draft)
         self.warps = [
-            _Warp(role, number, (number,) if len(role.warps) == len(LANE_GROUPS) else tuple(LANE_GROUPS), iter(runs[role.name]))
+            _Warp(role, number, (number,) if len(role.warps) == groups else tuple(range(groups)), iter(runs[role.name]))
             for role in draft.roles
             for number in range(len(role.warps))
         ]
@@ -136,8 +159,21 @@ class _Run:
             if barrier.phase != phases:
                 self._fault(f"{run} takes phase {barrier.phase} of {use.channel.name} ({end}) for phase {phases}")
             waits.pop(0)
+        own = (warp.role.name, warp.number)
+        product = next((item for item in self.awaited.get(run, ()) if (*own, item) not in self.done), None)
+        if product is not None:
+            warp.doing = f"is at {run} and waits for its own {product}"
+            self.sleepers.setdefault((*own, product), []).append(lambda: self._poll(warp, run, waits))
+            return
         warp.doing = f"is at {run}"
         self._start(warp, run)
+
+    def _finish(self, warp: _Warp, product: Occurrence) -> None:
+        """A product in registers is there."""
+        key = (warp.role.name, warp.number, product)
+        self.done.add(key)
+        for wake in self.sleepers.pop(key, ()):
+            wake()
 
     def _start(self, warp: _Warp, run: Occurrence) -> None:
         operation = self.draft.dataflow.operation(run.operation)
@@ -149,6 +185,7 @@ class _Run:
             self.committed = max(self.committed, begin + hold + late)
             self._effect(warp, run, begin - self.now, hold)
             self._after(self.committed - self.now, lambda: self._arrive(run))
+            self._after(self.committed - self.now, lambda: self._finish(warp, run))
             self._next(warp)
         elif operation.engine == "tma" and self.accesses.writes(run):
             self._expect(run)

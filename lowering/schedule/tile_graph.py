@@ -91,6 +91,5 @@ class _Timed:
     def seen(self, occurrence: Occurrence) -> float:
         """Cycles from its start until others may know that it is done: of a store, whose warp waits for it, through the warp."""
         flow = self.draft.dataflow
-        feeds = any(value.producer == occurrence.operation for value in flow.values)
-        is_told_by_threads = flow.operation(occurrence.operation).engine == "threads" or not feeds
+        is_told_by_threads = flow.operation(occurrence.operation).engine == "threads" or occurrence.operation in flow.stores
         return self.prices.of(occurrence.operation).latency + (self.prices.hand_off if is_told_by_threads else 0.0)

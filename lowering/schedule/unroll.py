@@ -100,11 +100,12 @@ def uses(dataflow: Dataflow, roles: Sequence[Role], channel: Channel, trips: Seq
     """The uses of a channel in a sequence of tiles. Raises ScheduleError if its ends do not happen equally often."""
     ends = (channel.producer, channel.consumers[0], channel.consumers[-1])
     rates = [dataflow.operation(name).rate for name in ends]
+    opens = rates == ["tile"] * 3 and dataflow.opens_tile(channel.producer)
     if rates == ["step"] * 3 and not channel.once_a_tile:
         yield from _every_step(channel, trips)
-    elif rates == ["tile"] * 3 and not channel.once_a_tile:
-        yield from _every_tile(dataflow, channel, trips)
-    elif channel.once_a_tile and rates[1] == rates[2] != rates[0]:
+    elif rates == ["tile"] * 3 and not channel.once_a_tile and not opens:
+        yield from _every_tile(channel, trips)
+    elif channel.once_a_tile and rates[1] == rates[2] and (rates[0] != rates[1] or opens):
         yield from _once_a_tile(dataflow, first_writer(dataflow, roles, channel), channel, trips)
     else:
         rule = "once a tile" if channel.once_a_tile else "at every use of its ends"
@@ -141,18 +142,15 @@ def _every_step(channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
         yield Use(_number(channel, step, tile), channel, own, own, ends[0], ends[-1], again)
 
 
-def _every_tile(dataflow: Dataflow, channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
-    opens = dataflow.opens_tile(channel.producer)
-    for tile, count in enumerate(trips):
-        if count or not opens:
-            steps = sum(trips[: tile if opens else tile + 1])
-            own = Occurrence(channel.producer, tile)
-            ends = [Occurrence(name, tile) for name in channel.consumers]
-            yield Use(_number(channel, steps, tile), channel, own, own, ends[0], ends[-1])
+def _every_tile(channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
+    for tile in range(len(trips)):
+        own = Occurrence(channel.producer, tile)
+        ends = [Occurrence(name, tile) for name in channel.consumers]
+        yield Use(_number(channel, sum(trips[: tile + 1]), tile), channel, own, own, ends[0], ends[-1])
 
 
 def _once_a_tile(dataflow: Dataflow, writer: str, channel: Channel, trips: Sequence[int]) -> Iterator[Use]:
-    step_produces = dataflow.operation(channel.producer).rate == "step"
+    step_produces, step_consumes = (dataflow.operation(name).rate == "step" for name in (channel.producer, channel.consumers[0]))
     used = 0
     for tile, count in enumerate(trips):
         if not count:
@@ -161,10 +159,10 @@ def _once_a_tile(dataflow: Dataflow, writer: str, channel: Channel, trips: Seque
         last = first + count - 1
         if step_produces:
             acquire, signal = Occurrence(writer, tile, first), Occurrence(channel.producer, tile, last)
-            wait, release = Occurrence(channel.consumers[0], tile), Occurrence(channel.consumers[-1], tile)
         else:
             acquire = signal = Occurrence(channel.producer, tile)
-            wait, release = Occurrence(channel.consumers[0], tile, first), Occurrence(channel.consumers[-1], tile, last)
+        begin, end = (first, last) if step_consumes else (None, None)
+        wait, release = Occurrence(channel.consumers[0], tile, begin), Occurrence(channel.consumers[-1], tile, end)
         yield Use(_number(channel, first, used), channel, acquire, signal, wait, release)
         used += 1
 

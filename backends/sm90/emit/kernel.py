@@ -2,6 +2,7 @@
 
 from attnspec.backends.cute.emit.dispatch import write_dispatch
 from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
+from attnspec.backends.sm90.emit.plan import stream
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
 
@@ -32,21 +33,22 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, run: Int32"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         write_opening(source)
-        _write_bundles(source, spec)
+        _write_bundles(source, schedule, spec)
         write_dispatch(source, schedule)
 
 
-def _write_bundles(source: Source, spec: Spec) -> None:
+def _write_bundles(source: Source, schedule: Schedule, spec: Spec) -> None:
+    keys, values = stream(schedule)[0], stream(schedule)[-1]
     with source.block("tiles = Tiles("):
-        for name, offset, stride, depth in (
-            ("q", "q_offset", "q_stride", "query_tiles"),
-            ("k", "kv_offset", "kv_stride", "kv_depth"),
-            ("v", "kv_offset", "kv_stride", "kv_depth"),
-            ("o", "o_offset", "o_stride", "o_depth"),
+        for name, ring, depth in (
+            ("q", "q", "query_tiles"),
+            ("k", keys, f"{keys}_depth"),
+            ("v", values, f"{values}_depth"),
+            ("o", "o", "o_depth"),
         ):
             size, rows = ("key_box_bytes", ", PLAN.tile_kv") if name in "kv" else ("box_bytes", "")
-            count = f"PLAN.{depth} * PLAN.{stride} // PLAN.{size}"
-            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{offset}, {count}{rows}),")
+            count = f"PLAN.{depth} * PLAN.{ring}_stride // PLAN.{size}"
+            source.line(f"{name}=host.box(PLAN, {name}_atom, {name}, shared, PLAN.{ring}_offset, {count}{rows}),")
         source.line("value=value, lse=lse, shared=shared.toint(),")
         source.line("stats=None, starts=starts,")
     source.line(")")

@@ -5,7 +5,7 @@ from itertools import groupby
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
-from attnspec.lowering.schedule.schedule import Schedule
+from attnspec.lowering.schedule.schedule import Placement, Schedule
 
 PROGRAMS = ("load", "attend")  # roles whose order of operations is the schedule's to say
 GROUP_ROWS = 64
@@ -19,6 +19,16 @@ def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
             source.line(" ".join(f"{name}={value}," for name, value in facts))
         write_programs(source, schedule, PROGRAMS)
     source.line(")")
+
+
+def stream(schedule: Schedule) -> tuple[str, ...]:
+    """The rings that keys and values come through, one for both or one each."""
+    placed = {item.buffer for item in schedule.placements}
+    return ("kv",) if "kv" in placed else ("k", "v")
+
+
+def _ring(place: Placement) -> dict[str, int]:
+    return {"offset": place.offset, "stride": place.size, "depth": place.depth}
 
 
 def plan_facts(schedule: Schedule) -> dict[str, object]:
@@ -41,9 +51,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "barriers": count,
         "q_offset": place("q").offset,
         "q_stride": place("q").size,
-        "kv_offset": place("kv").offset,
-        "kv_stride": place("kv").size,
-        "kv_depth": place("kv").depth,
+        **{f"{name}_{fact}": number for name in stream(schedule) for fact, number in _ring(place(name)).items()},
         "o_offset": place("o_out").offset,
         "o_stride": place("o_out").size,
         "o_depth": place("o_out").depth,

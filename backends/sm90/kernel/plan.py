@@ -9,11 +9,20 @@ GROUP_THREADS = 128
 
 
 @dataclass(frozen=True)
+class Ring:
+    """Slots in shared memory. offset: of the first; stride: from one to the next, in bytes."""
+
+    offset: int
+    stride: int
+
+
+@dataclass(frozen=True)
 class Plan(Widths):
     """Numbers of a forward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory; `*_stride` is the distance between slots of a
-    ring. warpgroups: that share a query tile, 64 rows each. takes_turns: at the tensor core. programs: role kind -> its steps.
+    ring. Keys and values share one ring (kv), or have one each (k, v). warpgroups: that share a query tile, 64 rows each.
+    takes_turns: at the tensor core. programs: role kind -> its steps.
     """
 
     element: Any
@@ -29,9 +38,6 @@ class Plan(Widths):
     barriers: int
     q_offset: int
     q_stride: int
-    kv_offset: int
-    kv_stride: int
-    kv_depth: int
     o_offset: int
     o_stride: int
     o_depth: int
@@ -46,6 +52,27 @@ class Plan(Widths):
     longest_first: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
+    kv_offset: int = 0
+    kv_stride: int = 0
+    kv_depth: int = 0
+    k_offset: int = 0
+    k_stride: int = 0
+    k_depth: int = 0
+    v_offset: int = 0
+    v_stride: int = 0
+    v_depth: int = 0
+
+    @property
+    def keys(self) -> Ring:
+        """Where keys are."""
+        own = Ring(self.k_offset, self.k_stride)
+        return own if self.k_depth else Ring(self.kv_offset, self.kv_stride)
+
+    @property
+    def values(self) -> Ring:
+        """Where values are."""
+        own = Ring(self.v_offset, self.v_stride)
+        return own if self.v_depth else Ring(self.kv_offset, self.kv_stride)
 
     @property
     def key_box_bytes(self) -> int:

@@ -32,9 +32,10 @@ def test_warpgroups_that_multiply_hold_the_registers() -> None:
 
 
 @pytest.mark.parametrize("dims", DIMS)
-def test_tiles_of_a_head_dimension_fit(dims: str) -> None:
+def test_rings_of_a_head_dimension_hold_two_steps(dims: str) -> None:
     schedule = scheduled(with_head_dim(dims))
-    assert schedule.placement("kv").depth >= 2
+    depths = {item.buffer: item.depth for item in schedule.placements}
+    assert depths["kv"] >= 4 if "kv" in depths else min(depths["k"], depths["v"]) >= 2
     assert schedule.tensor_columns == 0
 
 

@@ -112,7 +112,8 @@ def _clear_again(trips: Trips, now: Now) -> None:
 def _clear_if(plan: Plan, pipes: Pipes, place: Place, tiles: Tiles, tile: Int32, now: Now):
     if tile < 0:
         before(pipes, "mma_pv", None, now)
-        unseen.clear(plan, tiles.shared + plan.kv_offset + slot(find(pipes, "v"), now) * plan.kv_stride, place)
+        ring = plan.values
+        unseen.clear(plan, tiles.shared + ring.offset + slot(find(pipes, "v"), now) * ring.stride, place)
 
 
 class _Trip:
@@ -145,7 +146,7 @@ class _Trip:
         self.fetched = self._fetched()
         shared = self.tiles.shared
         q = shared + plan.q_offset + self.place.group * (GROUP_ROWS * plan.row_bytes)
-        k = shared + plan.kv_offset + slot(find(self.pipes, "k"), now) * plan.kv_stride
+        k = shared + plan.keys.offset + slot(find(self.pipes, "k"), now) * plan.keys.stride
         starts = (tensor_core.descriptor_start(q), tensor_core.descriptor_start(k))
         self.s = tensor_core.query_key(*starts, plan.width_qk, (plan.tile_q, plan.tile_kv), plan.is_bf16)
         self.begun.append("mma_qk")
@@ -153,7 +154,7 @@ class _Trip:
     def mma_pv(self, now: Now) -> None:
         """Begin the product with V."""
         plan = self.plan
-        v = self.tiles.shared + plan.kv_offset + slot(find(self.pipes, "v"), now) * plan.kv_stride
+        v = self.tiles.shared + plan.values.offset + slot(find(self.pipes, "v"), now) * plan.values.stride
         start = tensor_core.descriptor_start(v)
         self.o = tensor_core.probability_value(self.o, values(self.held.p), start, plan.tile_kv, plan.is_bf16)
         self.begun.append("mma_pv")

@@ -11,15 +11,20 @@ from cutlass import Int32
 
 @cute.jit
 def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
-    """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written."""
+    """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written.
+
+    Where outputs are staged over queries: signals, at the beginning of a work tile that has steps, that its queries may come.
+    """
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
         now = Now(steps, visited, full)
+        trips = visit(plan, mods, at).trips
+        if trips > 0:
+            after(pipes, "free_q", None, now, once=True)
         before(pipes, "store_o", None, now)
         _store(plan, tiles, pipes, at, now)
         after(pipes, "store_o", None, now)
-        trips = visit(plan, mods, at).trips
         steps += trips
         visited += 1
         full += Int32(trips > 0)

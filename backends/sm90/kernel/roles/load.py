@@ -48,9 +48,9 @@ def _fetch(plan: Plan, tiles: Tiles, pipes: Pipes, program: tuple[Step, ...], at
                 first = (sequence.row_shift + row, at.h, sequence.row_axis)
                 _copy(plan, tiles.q, pipes, step, first, now, plan.head_dim, plan.q_stride // plan.box_bytes)
         elif step.operation == "load_k":
-            _copy(plan, tiles.k, pipes, step, keys, now, plan.head_dim, plan.kv_stride // plan.key_box_bytes)
+            _copy(plan, tiles.k, pipes, step, keys, now, plan.head_dim, plan.keys.stride // plan.key_box_bytes)
         else:
-            _copy(plan, tiles.v, pipes, step, keys, now, plan.head_dim_v, plan.kv_stride // plan.key_box_bytes)
+            _copy(plan, tiles.v, pipes, step, keys, now, plan.head_dim_v, plan.values.stride // plan.key_box_bytes)
 
 
 def _copy(plan: Plan, box: Box, pipes: Pipes, step: Step, place: tuple[Any, Any, Any], now: Now, width: int, boxes: int) -> None:
