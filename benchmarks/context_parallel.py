@@ -134,7 +134,8 @@ def check(setting: Setting, variant: str, strategy: str, length: int, compiled: 
     for axis, one, part in zip((1, 2, 1, 1, 1, None), alone, found):
         whole = part if axis is None else together.unshard(part, axis)
         difference = torch.where(whole == one, 0.0, whole.float() - one.float())  # -inf twice is no difference
-        worst.append(float(difference.abs().max() / one[one.isfinite()].float().abs().max()))
+        largest = float(one[one.isfinite()].float().abs().max())
+        worst.append(float(difference.abs().max()) / max(largest, 2.0**-100))  # all of it may be 0
     is_right = all(value <= WRONG for value in worst)  # a NaN is not
     how = f"{variant}, {strategy}{', compiled' if compiled else ''}, {length} positions"
     errors = " ".join(f"{value:.1e}" for value in worst)
