@@ -7,6 +7,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
+from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
@@ -23,6 +24,9 @@ from attnspec.backends.cute.kernel.work import (
     touches,
 )
 from cutlass import Int32, Int64, Uint32
+
+# Key heads that calls with an order have under way: some four of 132 CTAs, or of 148, then read a head's rows at a time.
+IN_TURNS = 32
 
 
 @dataclass(frozen=True)
@@ -161,11 +165,14 @@ def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
     return turned.blocks(plan.work_keys, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes) * plan.parts
 
 
-def together(plan: Widths, sizes: Sizes, rows: Any) -> Any:
+def together(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
     """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2.
 
-    rows: at hand, of one head.
+    Where dQ is added up in order CTAs take tiles in turn, whatever their length, and follow those of their head: then so many
+    that the tiles of a round are alike, and few of a head are one behind the other. rows: at hand, of one head.
     """
+    if plan.deterministic:
+        return Int32(IN_TURNS)
     if not plan.longest_first:
         return Int32(1)
     row_bytes = 2 * (plan.head_dim + plan.head_dim_v) + 4 * plan.width_qk
