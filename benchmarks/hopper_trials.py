@@ -41,7 +41,7 @@ def emitted(trial: Trial) -> Emitted:
     """The module of a trial."""
     shapes, bounded = forward_in_registers.SHAPES, forward_in_registers.BOUNDED
     if trial.shape is not None:
-        forward_in_registers.SHAPES, forward_in_registers.BOUNDED = (((256, 256), trial.shape),), trial.shape
+        forward_in_registers.SHAPES, forward_in_registers.BOUNDED = (((256, 256), (trial.shape,)),), trial.shape
     try:
         analysed = stages.analyse(stages.read(trial.case.source))
         question = ask(stages.draw(analysed, "forward", TARGET), analysed, stages.limits_of(TARGET))

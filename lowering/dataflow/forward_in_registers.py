@@ -33,12 +33,13 @@ class TileShape:
 
 
 # By the largest widths of q and k, and of v: the largest tiles whose scores, probabilities and output fit a thread's registers,
-# of which there are 160 with three warpgroups and 240 with two (FA3, tile sizes), and whose stream fits shared memory.
+# of which there are 160 with three warpgroups and 240 with two (FA3, tile sizes), and whose stream fits shared memory; then such
+# whose stream fits in some storage alone.
 SHAPES = (
-    ((64, 64), TileShape(3, 128)),
-    ((192, 128), TileShape(2, 128)),
-    ((192, 192), TileShape(2, 96)),
-    ((256, 256), TileShape(2, 64)),
+    ((64, 64), (TileShape(3, 128),)),
+    ((192, 128), (TileShape(2, 128),)),
+    ((192, 192), (TileShape(2, 96), TileShape(2, 112))),
+    ((256, 256), (TileShape(2, 64), TileShape(2, 80))),
 )
 
 BOUNDED, BOUNDED_WIDTH = TileShape(2, 160), 128  # measured on an H200: 5 % more than 128 keys with softcap
@@ -47,28 +48,34 @@ BOUNDED, BOUNDED_WIDTH = TileShape(2, 160), 128  # measured on an H200: 5 % more
 @dataclass(frozen=True)
 class Storage:
     """What is where in shared memory. separate: keys and values in rings of their own, whose slots are as large as what comes
-    there; otherwise they take turns in one. over_query: the output is staged over the queries, if it is no larger."""
+    there; otherwise they take turns in one. over_query: the output is staged over the queries, if it is no larger.
+    shape: which of the tiles that there are for such heads."""
 
     separate: bool = False
     over_query: bool = False
+    shape: int = 0
 
 
 PLAIN = Storage()
 
 
-def tile_shape(analysed: Analysed) -> TileShape:
-    """Rows and keys of a tile. A bounded score needs no maximum, and leaves registers for more keys a step."""
+def tile_shapes(analysed: Analysed) -> tuple[TileShape, ...]:
+    """Rows and keys of tiles that there are. A bounded score needs no maximum, and leaves registers for more keys a step."""
     spec = analysed.spec
-    fits = (shape for (width, width_v), shape in SHAPES if spec.head_dim <= width and spec.head_dim_v <= width_v)
+    fits = (shapes for (width, width_v), shapes in SHAPES if spec.head_dim <= width and spec.head_dim_v <= width_v)
     found = next(fits, SHAPES[-1][1])
     is_wide = 64 < spec.head_dim <= BOUNDED_WIDTH and 64 < spec.head_dim_v <= BOUNDED_WIDTH
-    return BOUNDED if is_wide and not analysed.bounds.needs_row_max else found
+    return (BOUNDED,) if is_wide and not analysed.bounds.needs_row_max else found
+
+
+def _shape(analysed: Analysed, storage: Storage) -> TileShape:
+    return tile_shapes(analysed)[storage.shape]
 
 
 def draw_forward_in_registers(analysed: Analysed, storage: Storage = PLAIN) -> Dataflow:
     """The forward graph of a variant. What the variant lacks is not in it: a score that is q k as it stands, a row maximum where
     the score is bounded."""
-    shape = tile_shape(analysed)
+    shape = _shape(analysed, storage)
     return Dataflow(
         direction="forward",
         tile_q=shape.warpgroups * GROUP_ROWS,
@@ -90,9 +97,9 @@ def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
     return rows * _padded(spec.head_dim) * ELEMENT_BYTES, rows * _padded(spec.head_dim_v) * ELEMENT_BYTES
 
 
-def _staged_bytes(analysed: Analysed) -> int:
+def _staged_bytes(analysed: Analysed, storage: Storage) -> int:
     """Of a warpgroup: its threads bring the values of all keys, and as many distances' as rows and keys, in whole rounds."""
-    words = (value.words(GROUP_ROWS, tile_shape(analysed).keys) for value in stage(analysed.spec).values)
+    words = (value.words(GROUP_ROWS, _shape(analysed, storage).keys) for value in stage(analysed.spec).values)
     return sum(F32 * GROUP_THREADS * -(-count // GROUP_THREADS) for count in words)
 
 
@@ -104,17 +111,17 @@ def fits_over_query(analysed: Analysed) -> bool:
 
 def _stream(analysed: Analysed, storage: Storage) -> tuple[Buffer, ...]:
     """Slots that keys and values come through."""
-    both = _tile_bytes(analysed, tile_shape(analysed).keys)
+    both = _tile_bytes(analysed, _shape(analysed, storage).keys)
     if storage.separate:
         return tuple(Buffer(name, "shared", size) for name, size in zip("kv", both, strict=True))
     return (Buffer("kv", "shared", max(both)),)
 
 
 def _buffers(analysed: Analysed, storage: Storage) -> tuple[Buffer, ...]:
-    shape = tile_shape(analysed)
+    shape = _shape(analysed, storage)
     rows = shape.warpgroups * GROUP_ROWS
     query_bytes, output_bytes = _tile_bytes(analysed, rows)
-    staged = shape.warpgroups * _staged_bytes(analysed)
+    staged = shape.warpgroups * _staged_bytes(analysed, storage)
     return (
         Buffer("q", "shared", query_bytes),
         *_stream(analysed, storage),
@@ -187,7 +194,7 @@ def _values(analysed: Analysed, storage: Storage) -> tuple[Value, ...]:
 
 def _streamed(analysed: Analysed, storage: Storage) -> list[Value]:
     """Keys and values: each fills a slot of its own, or the first bytes of one that serves both."""
-    sizes = dict(zip("kv", _tile_bytes(analysed, tile_shape(analysed).keys), strict=True))
+    sizes = dict(zip("kv", _tile_bytes(analysed, _shape(analysed, storage).keys), strict=True))
     found = []
     for name, readers in (("k", ("mma_qk", "await_s")), ("v", ("mma_pv", "await_o"))):
         buffer, part = (name, None) if storage.separate else ("kv", (0, sizes[name]))

@@ -25,7 +25,8 @@ from attnspec.lowering.schedule.tile_graph import tile_overhead
 from attnspec.lowering.schedule.turn_edges import edges_in_turns
 from attnspec.lowering.schedule.turns import of_first_group, problem_in_turns
 
-USUAL_STEPS = 32  # of a tile, over which its overhead is spread: 4,096 keys
+USUAL_STEPS = 32  # of a tile, over which its overhead is spread
+USUAL_KEYS = 4096  # the same where forms have steps of different lengths
 EQUAL = 0.01  # costs that differ by less are equal: the cost table is no better than that
 WARPGROUP = 4
 
@@ -125,11 +126,11 @@ def attempt(question: Question, roles: tuple[Role, ...], separate: tuple[str, ..
     return min(found, key=lambda candidate: candidate.overhead)
 
 
-def cycles(question: Question, solution: Solution) -> float:
-    """Cycles of a step of a usual tile under a solution, with its share of the tile's overhead."""
+def cycles_of_key(question: Question, solution: Solution) -> float:
+    """Cycles of a key in a usual tile under a solution, with its share of the tile's overhead."""
     draft = _drafted(question, solution)
     interval = _interval(draft, question.expected)
-    return interval + tile_overhead(draft, question.expected, interval) / USUAL_STEPS
+    return interval / draft.dataflow.tile_kv + tile_overhead(draft, question.expected, interval) / USUAL_KEYS
 
 
 def _drafted(question: Question, solution: Solution) -> Draft:

@@ -67,12 +67,13 @@ def masked(mods: Mods, s: list[Float32], element: Element) -> list[Float32]:
     """-inf where the key is hidden or beyond the sequence."""
     hidden, found = f32.constant(-math.inf), list(s)
     for first in range(0, len(s) * 2, WORD):
+        own = tuple(bit for bit in OWN if first + bit < len(s) * 2)  # a tile's last word may be shorter
         beyond = keys_below(element.at.kv_end, element.first_key + first)
         for row in range(2):
             visible = beyond
             if mods.mask is not None:
                 near = () if element.staged is None else (element.staged[row].moved(first),)
-                with asking(OWN):
+                with asking(own):
                     visible = visible & mods.mask(element.q[row], element.first_key + first, element.at, element.row[row], *near)
             for index in range(first // 2, min((first + WORD) // 2, len(s))):
                 if row_of(index) == row:

@@ -56,11 +56,13 @@ def show(plan: Plan, tiles: Tiles, mods: Mods, at: At, place: Place, q: tuple, r
     run = visit(plan, at, keys(at))
     address = first_value(tiles, at)
     for step in cutlass.range(run.trips, unroll=1):
-        for word in cutlass.range(plan.tile_kv // WORD, unroll=1):
-            first = at.kv_first + key_tile(run, step) * plan.tile_kv + word * WORD
+        start = at.kv_first + key_tile(run, step) * plan.tile_kv
+        end = at.kv_end if plan.tile_kv % WORD == 0 else cutlass.min(at.kv_end, start + plan.tile_kv)
+        for word in cutlass.range(-(-plan.tile_kv // WORD), unroll=1):
+            first = start + word * WORD
             mine = cutlass.min(first + place.lane, at.kv_end - 1)
             bad = cute.arch.vote_ballot_sync(_has_infinite(plan, tiles, address, mine - at.kv_first))
-            there = Uint32(bad) & keys_below(at.kv_end, first)
+            there = Uint32(bad) & keys_below(end, first)
             for key in cutlass.range(WORD, unroll=1):
                 if (there >> Uint32(key)) & Uint32(1) != Uint32(0):
                     _add(plan, tiles, mods, at, place, q, rows, held, address, first + key)
