@@ -168,12 +168,12 @@ def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
 def together(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
     """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2.
 
-    Where dQ is added up in order CTAs take tiles in turn, whatever their length, and follow those of their head: then so many
-    that the tiles of a round are alike, and few of a head are one behind the other. rows: at hand, of one head.
+    Where dQ is added up in order CTAs take tiles in turn, whatever their length: of unequal ones so many heads that the tiles of
+    a round are alike. rows: at hand, of one head.
     """
-    if plan.deterministic:
+    if plan.deterministic and plan.longest_first:
         return Int32(IN_TURNS)
-    if not plan.longest_first:
+    if not (plan.deterministic or plan.longest_first):
         return Int32(1)
     row_bytes = 2 * (plan.head_dim + plan.head_dim_v) + 4 * plan.width_qk
     head_bytes = Int64(rows) * (Int64(group(sizes)) * row_bytes)
