@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import cutlass
 import cutlass.cute as cute
@@ -25,6 +25,7 @@ from attnspec.backends.cute.kernel.work import (
 )
 from cutlass import Int32, Int64, Uint32
 
+Found = TypeVar("Found")
 # Key heads that calls with an order have under way: some four of 132 CTAs, or of 148, then read a head's rows at a time.
 IN_TURNS = 32
 
@@ -108,9 +109,14 @@ def renewed(at: KeyAt) -> KeyAt:
     return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends, at.part)
 
 
+def _searched(plan: Widths, make: Callable[[], Found]) -> Found:
+    """What is made of searches: by the warp; in a pair, whose roles have no register to spare for that, by each lane."""
+    return by_warp(make) if plan.ctas == 1 else make()
+
+
 def survey(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen":
     """What one head's queries see of the key tile, found by the warp, one for all lanes."""
-    return by_warp(lambda: Seen(walk_of(plan, mods, at), _clear_queries(mods, at)))
+    return _searched(plan, lambda: Seen(walk_of(plan, mods, at), _clear_queries(mods, at)))
 
 
 def survey_once(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen | None":
@@ -216,7 +222,12 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 def visit(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
     """Query tiles of one head that see something of the key tile, one for all lanes; counted from the first row at hand."""
-    return by_warp(lambda: walk_of(plan, mods, at))
+    return _searched(plan, lambda: walk_of(plan, mods, at))
+
+
+def visit_once(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps | None:
+    """The same of all heads of a group, as `survey_once`."""
+    return visit(plan, mods, at) if mods.reads_once else None
 
 
 def walk_of(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:

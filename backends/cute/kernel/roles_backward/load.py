@@ -10,7 +10,7 @@ from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Box
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit
+from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit, visit_once
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
 
@@ -26,10 +26,11 @@ def load(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, m
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
+        seen = visit_once(plan, mods, at)
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run = visit(plan, mods, own)
+            run = visit(plan, mods, own) if cutlass.const_expr(seen is None) else seen
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 _fetch(plan, tiles, pipes, work, own, key_tile(run, step), now, done + step == 0)

@@ -6,7 +6,7 @@ from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, Backwar
 from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks import gradient_memory
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, row_tile, visit
+from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, row_tile, visit, visit_once
 from attnspec.backends.cute.kernel.turns import await_turn, end_turn, near, number_of, predecessor
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
@@ -20,10 +20,11 @@ def store(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, 
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
+        seen = visit_once(plan, mods, at)
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run = visit(plan, mods, own)
+            run = visit(plan, mods, own) if cutlass.const_expr(seen is None) else seen
             nearest = near(plan, mods, own, Int32(0)) if cutlass.const_expr(plan.deterministic) else None
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)

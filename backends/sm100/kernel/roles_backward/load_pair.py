@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.bundles import Box
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
-from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, visit
+from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, visit, visit_once
 from attnspec.backends.cute.kernel.roles_backward.load import load_rows
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
@@ -24,10 +24,11 @@ def load_pair(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
+        seen = visit_once(plan, mods, at)
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            run = visit(plan, mods, own)
+            run = visit(plan, mods, own) if cutlass.const_expr(seen is None) else seen
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 _fetch(plan, tiles, pipes, work, own, key_tile(run, step), now, done + step == 0)
