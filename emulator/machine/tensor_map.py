@@ -15,6 +15,7 @@ ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2, 11
 NARROW = {11: (2, 1, 1), 12: (16, 2, 4), 13: (16, 3, 4)}
 FORMATS = {2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
 NAN_FILL = 0x7FF77FF77FF77FF7  # its low bytes; of 2 and 4 bytes as an H200 fills them
+MASK = (1 << 64) - 1  # of an address
 SPANS = {1: 32, 2: 64, 3: 128, 4: 128}
 SWIZZLE_BITS = {0: 0, 1: 0x10, 2: 0x30, 3: 0x70}
 
@@ -132,6 +133,7 @@ def window(memory: GlobalMemory, map: TensorMap, coordinates: tuple[int, ...]) -
     strides = [stride * step for stride, step in zip(map.strides, steps, strict=True)]
     start = map.address + sum(at * stride for at, stride in zip(coordinates, map.strides, strict=True))
     start += sum(low * stride for low, stride in zip(first, strides, strict=True))
+    start &= MASK  # a view may begin so far before its tensor that its address is below 0
     counts = [high - low for low, high in zip(first, last, strict=True)]
     end = start + sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True)) + map.element
     region = memory.region(start, end)

@@ -4,7 +4,8 @@ import struct
 
 import numpy as np
 import pytest
-from attnspec.emulator.machine.tensor_map import decode
+from attnspec.emulator.machine.global_memory import GlobalMemory, region
+from attnspec.emulator.machine.tensor_map import TensorMap, decode, window
 
 from tests.emulator.tensor_maps import encode
 from tests.emulator.test_tma import WAIT, run
@@ -104,3 +105,12 @@ def test_swizzle_by_atoms_of_32_bytes_is_told_apart():
     words = list(struct.unpack("<8Q", encode(ARRAY, (64, 8), 128)[:64]))
     words[1] |= 1 << 19
     assert decode(struct.pack("<8Q", *words)).swizzle == 4
+
+
+def test_a_view_that_begins_before_all_memory_is_read_where_its_box_lies():
+    """Packed sequences are views whose last row is at hand; where a heap lies low, the first has no address but modulo 2^64."""
+    array, apart = np.arange(64, dtype=np.float32), 1 << 46  # three of these are more than any address of a process
+    first = (array.ctypes.data - 3 * apart) % (1 << 64)
+    memory = GlobalMemory((region("array", array.ctypes.data, array.nbytes, array),))
+    found = window(memory, TensorMap(first, 7, 4, (64, 8), (4, apart), (64, 1), 0), (0, 3))
+    assert found is not None and np.array_equal(found.view.view(np.float32)[0], array)

@@ -50,7 +50,7 @@ def encode(tile: TensorMap, address: int) -> tuple[int, ...]:
     if isinstance(tile, Im2col):
         flags, last = flags | 1, corners(tile) | box[1] << 32
     return (
-        address - (tile.before if isinstance(tile, Early) else 0),
+        address - (tile.before if isinstance(tile, Early) else 0) & (1 << 64) - 1,  # a heap may begin below what comes before
         flags | low[0] << 32,
         low[1] | low[2] << 32,
         low[3] | sum(one << 32 + 4 * axis for axis, one in enumerate(high)),
