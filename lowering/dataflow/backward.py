@@ -39,9 +39,7 @@ def draw_backward(analysed: Analysed, deterministic: bool = False, ctas: int = 1
         values=tuple(_values(analysed, ctas)),
         ctas=ctas,
         deterministic=deterministic,
-        together=((*(item.name for item in _chain(analysed)[:-1]), "load_dp", "exp", "ds", "share_ds"),)
-        if merges(analysed)
-        else (),
+        together=_together(analysed),
     )
 
 
