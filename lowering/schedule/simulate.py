@@ -16,9 +16,8 @@ from attnspec.lowering.schedule.prices import Prices
 from attnspec.lowering.schedule.schedule import Channel, Draft, Role
 from attnspec.lowering.schedule.unroll import Occurrence, Use, unroll, uses
 
-LANE_GROUPS = (
-    4  # warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile; where warps multiply for themselves, each its own
-)
+# Warp w of a warpgroup owns rows 32w .. 32w + 31 of every tile; where warps multiply for themselves, each its own.
+LANE_GROUPS = 4
 MOST_FAULTS = 20
 
 
