@@ -67,7 +67,7 @@ def _write_host(source: Source, spec: Spec) -> None:
     sequences = sequences_of(spec)
     with source.block(f"def forward({head}{tensors}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"):
         source.docstring(
-            "Launch on `stream`, a CTA for each of `processors` multiprocessors at most.",
+            "Launch on `stream`, for `processors` multiprocessors.",
             *sequences.about,
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
@@ -77,10 +77,11 @@ def _write_host(source: Source, spec: Spec) -> None:
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"sequences = {sequences.module}.sequences(*facts)")
         source.line("tiles_in_all = count(PLAN, Sizes(*sizes), sequences)")
-        source.line("run = run_of(PLAN, tiles_in_all, processors)")
-        source.line("ctas = cutlass.min(tiles_in_all, processors)")
+        source.line(f"one_each = hands_out(PLAN, {sequences.keys})")
+        source.line("ctas = ctas_of(tiles_in_all, processors, one_each)")
+        source.line("run = run_of(PLAN, tiles_in_all, ctas)")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), sequences, k.shape[1]), run"
+        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), sequences, k.shape[1], one_each), run"
         source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")

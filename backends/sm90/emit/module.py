@@ -44,5 +44,5 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {KERNEL}.plan import Plan")
     for name in sorted({role.kind for role in schedule.roles} - {IDLE}):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
-    source.line(f"from {KERNEL}.walk import Share, count, run_of, together")
+    source.line(f"from {KERNEL}.walk import Share, count, ctas_of, hands_out, run_of, together")
     source.line("from cutlass import Float32, Int32, Int64")

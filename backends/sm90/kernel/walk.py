@@ -15,9 +15,11 @@ from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.work import AGAIN, LAST_BARRIER, NUMBER, At, Sequences, Sizes, Steps, Work, again, own_sizes
 from attnspec.backends.sm90.kernel.plan import Plan
-from cutlass import Int32, Uint32
+from cutlass import Boolean, Int32, Uint32
 
 PAIR = 2
+LONG = 8192  # keys of a sequence
+MANY = 32  # heads; at 128 query blocks of 128 each, and 132 multiprocessors, their keys take a quarter of the memory's bandwidth
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,31 @@ def count(plan: Plan, sizes: Sizes, sequences: Sequences) -> Any:
     return blocks_of(plan, sequences, sequences.facts, sizes.batch) * sizes.heads * sequences.lanes(sizes)
 
 
-def run_of(plan: Plan, tiles: Any, processors: Any) -> Any:
-    """Tiles that a CTA takes in a row: a pair, unless that would leave multiprocessors with nothing to do."""
+def hands_out(plan: Plan, keys: Any) -> Any:
+    """Whether the chip itself hands out tiles, a CTA each: where they differ, and are long, so that a CTA's beginning is little
+    of one. In pairs the last ones would keep others waiting, by 3 to 5 % of a call. keys: of a sequence, on average."""
+    return Boolean(keys >= LONG) if plan.longest_first else Boolean(False)
+
+
+def ctas_of(tiles: Any, processors: Any, one_each: Any) -> Any:
+    """CTAs of a call: one for each multiprocessor at most, or one for each tile."""
+    return Int32(cutlass.select_(one_each, tiles, cutlass.min(tiles, processors)))
+
+
+def run_of(plan: Plan, tiles: Any, ctas: Any) -> Any:
+    """Tiles that a CTA takes in a row: a pair, unless that would leave CTAs with nothing to do."""
     if not plan.longest_first:
         return Int32(1)
-    return Int32(cutlass.select_(tiles >= processors * PAIR, Int32(PAIR), Int32(1)))
+    return Int32(cutlass.select_(tiles >= ctas * PAIR, Int32(PAIR), Int32(1)))
 
 
-def together(plan: Plan, sizes: Sizes, sequences: Sequences, keys: Any) -> Any:
-    """Heads to work on at a time: at most those whose keys and values fit the plan's share of L2, in groups of one size."""
+def together(plan: Plan, sizes: Sizes, sequences: Sequences, keys: Any, one_each: Any) -> Any:
+    """Heads to work on at a time: at most those whose keys and values fit the plan's share of L2, in groups of one size.
+
+    Where tiles are handed out, so many that the last ones of a group, and the first of the next, are few among all.
+    """
     most, heads = shared.together(plan, sizes, keys), sizes.heads * sequences.lanes(sizes)
+    most = Int32(cutlass.select_(one_each, cutlass.max(most, Int32(MANY)), most))
     groups = cutlass.max((heads + most - 1) // most, Int32(1))
     return cutlass.max((heads + groups - 1) // groups, Int32(1))
 

@@ -1,10 +1,11 @@
 """f32 arithmetic one value at a time, traced one operation for one: Hopper has no packed form of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.exponential import LEAST, MAGIC, MANTISSA_BITS, POLYNOMIALS
-from cutlass import Float32
+from cutlass import BFloat16, Float32, Int32
 from cutlass._mlir.dialects import arith, llvm
 from cutlass.cutlass_dsl import dsl_user_op
 
@@ -35,18 +36,28 @@ def fused(left: Float32, right: Float32, addend: Float32, *, loc: Any = None) ->
 @dsl_user_op
 def plus_down(left: Float32, right: Float32, *, loc: Any = None) -> Float32:
     """left + right, rounded down."""
-    operands = [_bare(one, loc) for one in (left, right)]
-    found = llvm.inline_asm(
-        Float32.mlir_type,
-        operands,
-        "add.rm.f32 $0, $1, $2;",
-        "=f,f,f",
+    return Float32(_instruction(Float32, "add.rm.f32 $0, $1, $2;", "=f,f,f", (left, right), loc), loc=loc)
+
+
+@dsl_user_op
+def narrow_here(values: Sequence[Float32], element: Any, *, loc: Any = None) -> list[Int32]:
+    """As `f32.narrow`; but LLVM takes no such conversion for one that may wait until paths meet, past all exponentials."""
+    text = f"cvt.rn.{'bf16' if element is BFloat16 else 'f16'}x2.f32 $0, $2, $1;"
+    pairs = zip(values[::2], values[1::2], strict=True)
+    return [Int32(_instruction(Int32, text, "=r,f,f", pair, loc), loc=loc) for pair in pairs]
+
+
+def _instruction(kind: Any, text: str, constraints: str, operands: Sequence[Any], loc: Any) -> Any:
+    return llvm.inline_asm(
+        kind.mlir_type,
+        [_bare(one, loc) for one in operands],
+        text,
+        constraints,
         has_side_effects=False,
         is_align_stack=False,
         asm_dialect=llvm.AsmDialect.AD_ATT,
         loc=loc,
     )
-    return Float32(found, loc=loc)
 
 
 class Emulation:

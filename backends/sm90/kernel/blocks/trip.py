@@ -6,7 +6,6 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import At
@@ -211,7 +210,7 @@ class _Trip:
 
     def convert(self, now: Now) -> None:
         """Probabilities in the 16-bit type, as the product takes them."""
-        keep(self.held.p, f32.narrow(self.s, self.plan.element))
+        keep(self.held.p, scalar.narrow_here(self.s, self.plan.element))
 
     def await_o(self, now: Now) -> None:
         """The product is there."""
