@@ -43,8 +43,8 @@ SHAPES = (
 )
 
 BOUNDED, BOUNDED_WIDTH = TileShape(2, 160), 128  # measured on an H200: 5 % more than 128 keys with softcap
-# Measured on an H200, where a tensor says with which key a row begins: documents of 512 in tiles of 192 rows, which lie across two
-# or three of them, take 16 % longer, those of 2,048 2 %.
+# Measured on an H200, where a tensor says with which key a row begins: documents of 512 in tiles of 192 rows, which lie across
+# two or three of them, take 16 % longer, those of 2,048 2 %.
 FEW_ROWS = TileShape(2, 128)
 
 

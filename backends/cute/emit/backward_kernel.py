@@ -63,13 +63,14 @@ LOADED_BY_PAIR = (
 class Frame:
     """What a target writes around the roles. opening: what a CTA does before they part; dispatch: a line a role; closing: what
     it does after them, in lines. row_tiles: the pass before takes out and dout by TMA, `row_tiles` of the target's library.
-    ctas: how many there are, in the host's names. loaded: what TMA loads. is_pair: two CTAs share a work tile; ctas are pairs."""
+    processors: for a CTA, or a pair, each, in the host's names; None where there is a CTA a work tile. loaded: what TMA loads.
+    is_pair: two CTAs share a work tile."""
 
     opening: Callable[[Source, Schedule], object]
     dispatch: Callable[[Source, Schedule], None]
     closing: Callable[[Schedule], tuple[str, ...]]
     row_tiles: bool = False
-    ctas: str = "cutlass.min(tiles_in_all, processors)"
+    processors: str | None = "processors"
     loaded: tuple[Loaded, ...] = LOADED
     is_pair: bool = False
 
@@ -199,7 +200,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
     atoms = ", ".join(f"{item.name}_atom, {item.name}" for item in frame.atoms)
     names = (*_scratch(schedule.dataflow.deterministic), "dk", "dv")
     results = ", ".join(f"{name}{TENSOR}" for name in names)
-    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32"
+    numbers = "sizes: tuple, facts: tuple, ctas: Int32, rounds: tuple"
     source.blank(2)
     source.line("@cute.kernel")
     with source.block(f"def backward_kernel({atoms}, {results}{_declared(spec)}{sums.passed(TENSOR)}, {numbers}):"):
@@ -218,7 +219,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, sums: _Sums, f
         source.line(f"blocks = {_by_row(spec)}.blocks(PLAN.tile_q, {_by_row(spec)}.facts, sizes[0])")
         source.line(f"sequences = KeySequences({_by_key(spec)}, blocks, {sequences_of(spec).module}_axis)")
         first, rank = ("cluster", ", rank=pair.rank()") if frame.is_pair else ("block", "")
-        own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, tiles_in_all, heads_together, tensors, sequences{rank}"
+        own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, Rounds(*rounds), tensors, sequences{rank}"
         source.line(f"work = Work({own})")
         frame.dispatch(source, schedule)
         for line in frame.closing(schedule):
@@ -247,9 +248,8 @@ def _write_host(source: Source, spec: Spec, sums: _Sums, deterministic: bool, fr
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         source.line(f"by_row = {_by_row(spec)}")
         source.line("across = by_row.blocks(PLAN.tile_q, by_row.facts, sizes[0]) * q.shape[2] * by_row.lanes(Sizes(*sizes))")
-        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {_by_key(spec)})")
-        source.line(f"ctas = cutlass.max({frame.ctas}, 1)")
-        source.line("heads_together = together(PLAN, Sizes(*sizes), q.shape[1])")
+        own = "" if frame.processors is None else f", {frame.processors}"
+        source.line(f"ctas, rounds = deal_key_tiles(PLAN, Sizes(*sizes), {_by_key(spec)}, q.shape[1]{own})")
         _write_launches(source, spec, sums, deterministic, frame)
 
 
@@ -268,7 +268,7 @@ def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool
     given = f"{rows}, lse, dlse, {scratch}{_passed(spec)}{sums.passed()}, sizes, facts"
     source.line(f"prepare_kernel({given}).launch({first}, stream=stream)")
     atoms = ", ".join(f"{item.name}_atom, {item.name}_source" for item in frame.atoms)
-    numbers = "sizes, facts, tiles_in_all, ctas, heads_together"
+    numbers = "sizes, facts, ctas, rounds"
     source.line(f"launched = backward_kernel({atoms}, {scratch}, dk, dv{_passed(spec)}{sums.passed()}, {numbers})")
     # CTAs that wait for one another must all run at once; the driver refuses a cooperative launch that cannot.
     more = ", cooperative=True" if deterministic else ""

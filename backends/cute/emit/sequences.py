@@ -11,8 +11,7 @@ from attnspec.language.spec import Spec
 class Sequences:
     """How the host function takes the sequences of a call. parameters: after the tensors; batch, lengths, facts: from those.
 
-    view: of a tensor, for TMA. module: of the kernel library. rows, keys: of a sequence,
-    on average.
+    view: of a tensor, for TMA. module: of the kernel library. rows: of a sequence, on average.
     """
 
     module: str
@@ -23,7 +22,6 @@ class Sequences:
     facts: str
     view: str
     rows: str
-    keys: str
 
 
 DENSE = Sequences(
@@ -38,7 +36,6 @@ DENSE = Sequences(
     facts="q_first, kv_first",
     view="{}",
     rows="q.shape[1]",
-    keys="k.shape[1]",
 )
 PACKED = Sequences(
     module="packed",
@@ -52,7 +49,6 @@ PACKED = Sequences(
     facts="starts_q, starts_kv",
     view="packed.view({})",
     rows="q.shape[1] // cutlass.max(starts_q.shape[0] - 1, 1)",
-    keys="k.shape[1] // cutlass.max(starts_kv.shape[0] - 1, 1)",
 )
 
 

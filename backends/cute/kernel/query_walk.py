@@ -11,6 +11,7 @@ from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
+from attnspec.backends.cute.kernel.rounds import deal, following_place
 from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
@@ -166,28 +167,48 @@ def _turn_back(found: Sequence) -> Sequence:
     return Sequence(turn(found.sizes), found.b, *positions, *coordinates, *places)
 
 
-def count(plan: Widths, sizes: Sizes, turned: Sequences) -> Any:
-    """Work tiles of a call."""
-    return turned.blocks(plan.work_keys, turned.facts, sizes.batch) * sizes.kv_heads * turned.lanes(sizes) * plan.parts
+def deal_key_tiles(plan: BackwardWidths, sizes: Sizes, turned: Sequences, rows: Any, processors: Any = None) -> Any:
+    """CTAs of a call, and in which order they take its work tiles. Returns numbers: of CTAs, and those of `Rounds`.
 
-
-def together(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
-    """Key heads to work on at a time: as many as their queries, gradients and sums of dQ fit into the plan's share of L2.
-
-    Where dQ is added up in order CTAs take tiles in turn, whatever their length: of unequal ones so many heads that the tiles of
-    a round are alike. rows: at hand, of one head.
+    Where dQ is added up in order CTAs take tiles in turn, whatever their length, since every tile waits for one before it: of
+    unequal ones so many heads that the tiles of a round are alike. rows: at hand, of one head. processors: for a CTA, or a pair,
+    each; None: a CTA a tile, which the chip hands out in this order.
     """
-    if plan.deterministic and plan.longest_first:
-        return Int32(IN_TURNS)
-    if not (plan.deterministic or plan.longest_first):
-        return Int32(1)
+    heads = sizes.kv_heads * turned.lanes(sizes)
+    tiles = turned.blocks(plan.work_keys, turned.facts, sizes.batch) * plan.parts
+    ctas = cutlass.max(heads * tiles if processors is None else cutlass.min(heads * tiles, processors), 1)
+    fit = _fit(plan, sizes, rows)
+    if plan.deterministic:
+        mixed = Int32(IN_TURNS) if plan.longest_first else fit
+        return ctas, (mixed, mixed * tiles, heads * tiles)
+    found = deal(plan.longest_first, heads, tiles, fit, ctas)
+    return ctas, (found.heads, found.places, found.count)
+
+
+def _fit(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
+    """Key heads whose queries, gradients and sums of dQ fit into the plan's share of L2."""
     row_bytes = 2 * (plan.head_dim + plan.head_dim_v) + 4 * plan.width_qk
     head_bytes = Int64(rows) * (Int64(group(sizes)) * row_bytes)
     fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
     return cutlass.max(fit, Int32(1))
 
 
-def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
+def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
+    """Number of the CTA's next work tile."""
+    mixes = plan.longest_first and not plan.deterministic
+    return following_place(mixes, tile, again(work.ctas), lambda place: _is_empty(plan, work, place))
+
+
+def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:
+    """Whether a place has no tile."""
+    turned = work.sequences.turned
+    sizes, together, facts = own_sizes(work.sizes), again(work.rounds.heads), turned.again(turned.facts)
+    turns, rest = _divide(place, again(work.rounds.places))
+    heads = cutlass.min(sizes.kv_heads * turned.lanes(sizes) - turns * together, together)
+    return rest >= heads * (turned.blocks(plan.work_keys, facts, sizes.batch) * plan.parts)
+
+
+def locate(plan: BackwardWidths, work: Work, tile: Any) -> KeyAt:
     """Place of a work tile: a group of heads after the other, in a group the first keys first, in a key tile every head.
 
     Under a causal mask the first keys are seen by most queries; started first, they leave no CTA alone at the end. Where dQ is
@@ -195,10 +216,10 @@ def locate(plan: Widths, work: Work, tile: Any) -> KeyAt:
     """
     # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
     turned = work.sequences.turned
-    sizes, together, facts = own_sizes(work.sizes), again(work.together), turned.again(turned.facts)
+    sizes, together, facts = own_sizes(work.sizes), again(work.rounds.heads), turned.again(turned.facts)
     across = turned.blocks(plan.work_keys, facts, sizes.batch)
-    tile, part = _divide(tile, plan.parts) if plan.parts > 1 else (tile, 0)
-    turns, rest = _divide(tile, together * across)
+    turns, rest = _divide(tile, again(work.rounds.places))
+    rest, part = _divide(rest, plan.parts) if plan.parts > 1 else (rest, 0)
     heads = cutlass.min(sizes.kv_heads * turned.lanes(sizes) - turns * together, together)
     number, head = _divide(rest, heads)
     number = across - 1 - number if plan.last_first else number

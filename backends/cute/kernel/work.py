@@ -1,4 +1,4 @@
-"""Which work tile a CTA does next, where it lies, and which key tiles it visits: one answer for every role."""
+"""What a CTA works on: sizes and sequences of a call, its share of the work tiles, and which key tiles one visits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,11 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
-from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.cut import Cut, blocks, chunks, heads_of, own_row, parts_of, rows_of
+from attnspec.backends.cute.kernel.cut import Cut, blocks, own_row
 from attnspec.backends.cute.kernel.plan import Widths
-from cutlass import Float32, Int32, Int64, Uint32
+from attnspec.backends.cute.kernel.rounds import Rounds
+from cutlass import Float32, Int32, Uint32
 
 NUMBER = 0x7FFFFFFF  # bits of a work tile's number; the sign tells that it is done a second time
 AGAIN = -0x80000000
@@ -74,21 +73,24 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Work:
-    """A CTA's share of the work tiles: first, first + stride, ... below count. tensors: the variant's own, by name.
-
-    together: heads (or chunks of a group's heads) whose tiles are mixed, the longest of all of them first. cut: None where all
-    rows of a work tile are of one head, and it visits all their keys. rank: of this CTA among those that share a work tile.
+    """A CTA's share of the work tiles. first: its first place; ctas: that share them out, see `rounds`. tensors: the variant's
+    own, by name. cut: None where all rows of a work tile are of one head, and it visits all their keys. rank: of this CTA among
+    those that share a work tile.
     """
 
     sizes: Sizes
     first: Any
-    stride: Any
-    count: Any
-    together: Any
+    ctas: Any
+    rounds: Rounds
     tensors: Any = None
     sequences: Any = None
     cut: Cut | None = None
     rank: Any = 0
+
+    @property
+    def count(self) -> Any:
+        """Places of all work tiles."""
+        return self.rounds.count
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,10 @@ def own_copy(work: Work) -> Work:
 
     Left to itself it computes what all roles need (divisions, ranges) before they part, and spills it on the way.
     """
-    numbers = map(again, (work.first, work.stride, work.count, work.together))
-    return Work(own_sizes(work.sizes), *numbers, work.tensors, work.sequences, work.cut, work.rank)
+    rounds = Rounds(*map(again, (work.rounds.heads, work.rounds.places, work.rounds.count)))
+    return Work(
+        own_sizes(work.sizes), again(work.first), again(work.ctas), rounds, work.tensors, work.sequences, work.cut, work.rank
+    )
 
 
 def own_sizes(sizes: Sizes) -> Sizes:
@@ -174,69 +178,10 @@ def again(value: Any) -> Any:
     return ptx("mov.b32 {$w0}, {$r0};", kind(value), returns=[kind])
 
 
-def count(plan: Widths, sizes: Sizes, sequences: Sequences, cut: Cut | None = None) -> Any:
-    """Work tiles of a call."""
-    blocks = sequences.blocks(rows_of(plan, cut), sequences.facts, sizes.batch)
-    return blocks * _across(plan, cut, sizes) * sequences.lanes(sizes) * parts_of(cut)
-
-
-def _across(plan: Widths, cut: Cut | None, sizes: Sizes) -> Any:
-    """Work tiles of all heads that one block of rows has."""
-    return sizes.kv_heads * chunks(plan, cut, sizes.heads // sizes.kv_heads)
-
-
-def _clip(sequence: Sequence, row: Any, rows: Any) -> tuple[Any, Any]:
+def clip(sequence: Sequence, row: Any, rows: Any) -> tuple[Any, Any]:
     """Global positions of the first and the last of so many rows that exist."""
     last = cutlass.min(row + (rows - 1), sequence.rows - 1)
     return sequence.q_first + cutlass.min(row, last), sequence.q_first + last
-
-
-def together(plan: Widths, sizes: Sizes, keys: Any, cut: Cut | None = None) -> Any:
-    """Heads to work on at a time: as many as their keys and values fit into the plan's share of L2 (FA4, head swizzle).
-
-    One head where tiles are alike: then nothing is gained by mixing them. keys: at hand, of one head.
-    """
-    if not plan.longest_first:
-        return Int32(1)
-    head_bytes = Int64(keys) * (2 * (plan.head_dim + plan.head_dim_v))
-    fit = Int32(cutlass.min(Int64(plan.l2_bytes) // cutlass.max(head_bytes, Int64(1)), Int64(MOST_HEADS)))
-    return cutlass.max(fit * chunks(plan, cut, sizes.heads // sizes.kv_heads), Int32(1))
-
-
-def locate(plan: Widths, work: Work, tile: Any) -> At:
-    """Place of a work tile: a group of heads after the other, in a group the last query blocks first, in a block every head.
-
-    Under a causal mask the last blocks are the longest; started first, they leave no CTA alone at the end.
-    """
-    tile, part = tile & NUMBER, Int32(0)
-    sequences, cut = work.sequences, own_cut(work.cut)
-    rows = rows_of(plan, cut)
-    # Read anew for every tile, where they are parameters: numbers that a role holds all the time cost it registers.
-    sizes, facts, together = own_sizes(work.sizes), sequences.again(sequences.facts), again(work.together)
-    if cut is not None:
-        tile, part = _part_of(tile, cut.parts)
-    blocks = sequences.blocks(rows, facts, sizes.batch)
-    across = _across(plan, cut, sizes)
-    group, rest = _divide(tile, together * blocks)
-    units = cutlass.min(across * sequences.lanes(sizes) - group * together, together)
-    turn, unit = _divide(rest, units)
-    lane, unit = _divide(group * together + unit, across)
-    sequence, row = sequences.find(rows, sizes, facts, lane, blocks - 1 - turn)
-    group = sequence.sizes.heads // sequence.sizes.kv_heads
-    hkv, chunk = _divide(unit, chunks(plan, cut, group))
-    h = unit if cut is None or cut.row_bits is None else hkv * group + chunk * heads_of(plan, cut)
-    return At(sequence, work.tensors, h, hkv, row, *_clip(sequence, row, rows.count), part, parts_of(cut))
-
-
-@cute.jit
-def _part_of(tile: Int32, parts: Int32):
-    """Number of the tile among those of all keys, and which part of the keys it has."""
-    part = Int32(0)
-    if parts > 1:
-        whole = Int32(Uint32(tile) // Uint32(parts))
-        part = tile - whole * parts
-        tile = whole
-    return tile, part
 
 
 def own_cut(cut: Cut | None) -> Cut | None:
@@ -244,38 +189,6 @@ def own_cut(cut: Cut | None) -> Cut | None:
     if cut is None:
         return None
     return Cut(cut.row_bits if cut.row_bits is None else again(cut.row_bits), again(cut.parts))
-
-
-@cute.jit
-def following(plan: Widths, tiles: Tiles, mods: Mods, work: Work, tile: Int32, stores: cutlass.Constexpr = False):
-    """The CTA's next work tile: when all are done, once more from the first that was noted as doubtful (see `unseen`).
-
-    stores: the warp has stores under way, which must have been written before others go to the same places.
-    """
-    tile += work.stride
-    if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
-        if tile >= work.count:
-            if cutlass.const_expr(stores):
-                cute.arch.cp_async_bulk_wait_group(0, read=False)
-            _meet(plan)
-            doubtful = (tiles.starts + 2).load()
-            if doubtful < work.count:
-                tile = doubtful | Int32(AGAIN)
-    return tile
-
-
-def _meet(plan: Widths) -> None:
-    """All warps that have work tiles have come here, of all CTAs that share them; of a pair, those that stand by too."""
-    if plan.ctas == 1:
-        cute.arch.barrier(barrier_id=LAST_BARRIER, number_of_threads=plan.working_threads)
-    else:
-        pair.meet()
-
-
-def _divide(value: Any, by: Any) -> tuple[Any, Any]:
-    """Quotient and remainder of numbers that are not negative."""
-    quotient = Int32(Uint32(value) // Uint32(by))
-    return quotient, value - quotient * by
 
 
 def query_tile(plan: Widths, work: Work, at: At, lane: Any, thread: Any = 0) -> At:
@@ -287,7 +200,7 @@ def query_tile(plan: Widths, work: Work, at: At, lane: Any, thread: Any = 0) -> 
         last = (at.hkv + 1) * (at.sizes.heads // at.sizes.kv_heads) - 1
         end = Int32(cutlass.select_(h + own.head <= last, end, Int32(0)))
         h = cutlass.min(h + own.head, last)
-    return At(sequence, work.tensors, h, at.hkv, row, *_clip(sequence, row, own.span), at.part, at.parts, own.place, end)
+    return At(sequence, work.tensors, h, at.hkv, row, *clip(sequence, row, own.span), at.part, at.parts, own.place, end)
 
 
 def number_of(plan: Widths, work: Work, lane: Any) -> Any:

@@ -36,8 +36,7 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_backward_functions(source, analysed)
     frame = Frame(write_opening, write_roles, _closing, True)
     if schedule.dataflow.ctas > 1:
-        pairs = "cutlass.min(tiles_in_all, processors // pair.CTAS)"
-        frame = replace(frame, ctas=pairs, loaded=LOADED_BY_PAIR, is_pair=True)
+        frame = replace(frame, processors="processors // pair.CTAS", loaded=LOADED_BY_PAIR, is_pair=True)
     write_backward_kernels(source, schedule, analysed.spec, frame)
     return Module("backward", str(source), source.spans)
 
@@ -59,7 +58,8 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
         source.line(f"from {SHARED}.blocks import pair")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
-    source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
+    source.line(f"from {SHARED}.query_walk import KeySequences, deal_key_tiles, {module}_axis")
+    source.line(f"from {SHARED}.rounds import Rounds")
     source.line(f"from {SHARED}.work import Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     if has_padding(schedule):

@@ -39,7 +39,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
     source.blank(2)
     source.line("@cute.kernel")
     results = ", ".join(f"{name}: cute.Tensor" for name in ("value", "lse", "parts_out", "parts_stats"))
-    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, parts: Int32"
+    numbers = "sizes: tuple, facts: tuple, ctas: Int32, rounds: tuple, parts: Int32"
     if packs:
         atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
     with source.block(f"def forward_kernel({atoms}, {results}{tensors}, {numbers}):"):
@@ -76,7 +76,7 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
     first, rank = ("cluster", ", rank=pair.rank()") if is_pair else ("block", "")
-    own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, tiles_in_all, heads_together, tensors"
+    own = f"Sizes(*sizes), cute.arch.{first}_idx()[0], ctas, Rounds(*rounds), tensors"
     cut = f", Cut({'row_bits' if packs else None}, parts)"
     source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts){cut}{rank})")
 
@@ -140,12 +140,12 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
         if packs:
             source.line(f"row_bits = choose_row_bits(PLAN, {sequences.rows}, q.shape[2] // k.shape[2])")
         cut = f", Cut({'row_bits' if packs else None}, parts)"
-        source.line(f"tiles_in_all = count(PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts){cut})")
         own = "cutlass.max(processors // pair.CTAS, Int32(1))" if is_pair else "processors"
-        source.line(f"ctas = cutlass.min(tiles_in_all, {own})")
+        given = f"PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts), k.shape[1], {own}{cut}"
+        source.line(f"ctas, rounds = deal_tiles({given})")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in ("q", "k", "v", "o", *(("q_few", "o_few") if packs else ())))
         more = ", parts, row_bits" if packs else ", parts"
-        numbers = f"sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), k.shape[1]{cut}){more}"
+        numbers = f"sizes, facts, ctas, rounds{more}"
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched = forward_kernel({atoms}, v, lse, parts_out, parts_stats{values}, {numbers})")
         cluster = "cluster=[pair.CTAS, 1, 1], " if is_pair else ""

@@ -42,7 +42,7 @@ def _frame(schedule: Schedule) -> Frame:
     """A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end. Where adding has an order CTAs wait for one
     another, so all must run at once, and each does tile after tile."""
     frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: (), row_tiles=True)
-    return frame if schedule.dataflow.deterministic else replace(frame, ctas="tiles_in_all")
+    return frame if schedule.dataflow.deterministic else replace(frame, processors=None)
 
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, module: str, exact: bool) -> None:
@@ -53,7 +53,8 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, module: s
     source.line(f"from {SHARED}.backward_bundles import BackwardMods, BackwardTiles{more}, LearnedRead, SinkRead")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
-    source.line(f"from {SHARED}.query_walk import KeySequences, count, {module}_axis, together")
+    source.line(f"from {SHARED}.query_walk import KeySequences, deal_key_tiles, {module}_axis")
+    source.line(f"from {SHARED}.rounds import Rounds")
     own = {"convert", "prepare", *(role.kind for role in schedule.roles), *([EXACT] if exact else [])} - {IDLE}
     for name in sorted(own & EVERYWHERE):
         source.line(f"from {SHARED}.roles_backward.{name} import {name}")

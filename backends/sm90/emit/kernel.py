@@ -30,7 +30,7 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec) -> None:
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
     source.line("@cute.kernel")
-    numbers = "sizes: tuple, facts: tuple, tiles_in_all: Int32, ctas: Int32, heads_together: Int32, run: Int32"
+    numbers = "sizes: tuple, facts: tuple, ctas: Int32, rounds: tuple"
     with source.block(f"def forward_kernel({atoms}, value: cute.Tensor, lse: cute.Tensor{tensors}, {numbers}):"):
         write_opening(source)
         _write_bundles(source, schedule, spec)
@@ -54,8 +54,8 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec) -> None:
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
-    own = "Sizes(*sizes), cute.arch.block_idx()[0] * run, ctas, tiles_in_all, heads_together, tensors"
-    source.line(f"work = Share({own}, {sequences_of(spec).module}.sequences(*facts), run=run)")
+    own = "Sizes(*sizes), cute.arch.block_idx()[0], ctas, Rounds(*rounds), tensors"
+    source.line(f"work = Work({own}, {sequences_of(spec).module}.sequences(*facts))")
 
 
 def _write_host(source: Source, spec: Spec) -> None:
@@ -67,7 +67,7 @@ def _write_host(source: Source, spec: Spec) -> None:
     sequences = sequences_of(spec)
     with source.block(f"def forward({head}{tensors}, {sequences.parameters}, processors: Int32, stream: cuda.CUstream):"):
         source.docstring(
-            "Launch on `stream`, for `processors` multiprocessors.",
+            "Launch on `stream`, a CTA for each of `processors` multiprocessors at most.",
             *sequences.about,
         )
         for name, tensor, kind in (("q", "q", "load"), ("k", "k", "load"), ("v", "v", "load"), ("o", "out", "store")):
@@ -75,13 +75,10 @@ def _write_host(source: Source, spec: Spec) -> None:
             source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {sequences.view.format(tensor)}{rows})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
-        source.line(f"sequences = {sequences.module}.sequences(*facts)")
-        source.line("tiles_in_all = count(PLAN, Sizes(*sizes), sequences)")
-        source.line(f"one_each = hands_out(PLAN, {sequences.keys})")
-        source.line("ctas = ctas_of(tiles_in_all, processors, one_each)")
-        source.line("run = run_of(PLAN, tiles_in_all, ctas)")
+        given = f"PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts), k.shape[1], processors"
+        source.line(f"ctas, rounds = deal_tiles({given})")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in "qkvo")
-        numbers = "sizes, facts, tiles_in_all, ctas, together(PLAN, Sizes(*sizes), sequences, k.shape[1], one_each), run"
+        numbers = "sizes, facts, ctas, rounds"
         source.line(f"launched = forward_kernel({atoms}, v, lse{values}, {numbers})")
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"
         source.line(f"launched.launch(grid=[ctas, 1, 1], {limits})")

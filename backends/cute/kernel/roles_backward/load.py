@@ -10,7 +10,7 @@ from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Box
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, row_tile, visit, visit_once
+from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, next_tile, of_head, row_tile, visit, visit_once
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
 
@@ -38,7 +38,7 @@ def load(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         steps += done
         visited += 1
         full += Int32(done > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
     await_commits(pipes, tuple(step.operation for step in plan.programs["load"]), Now(steps, visited, full))
 
 

@@ -6,7 +6,7 @@ from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, Backwar
 from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks import gradient_memory
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import group, locate, of_head, row_tile, visit, visit_once
+from attnspec.backends.cute.kernel.query_walk import group, locate, next_tile, of_head, row_tile, visit, visit_once
 from attnspec.backends.cute.kernel.turns import await_turn, end_turn, near, number_of, predecessor
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from cutlass import Int32, Int64
@@ -43,5 +43,5 @@ def store(plan: BackwardWidths, tiles: BackwardTiles, pipes: Pipes, work: Work, 
         steps += done
         visited += 1
         full += Int32(done > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
     cute.arch.cp_async_bulk_wait_group(0)

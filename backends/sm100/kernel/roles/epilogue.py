@@ -5,7 +5,8 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.cut import FEW, rows_of
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, locate, query_tile, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, query_tile, visit
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
 

@@ -4,7 +4,8 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, query_tile, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, Work, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import output
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32

@@ -7,7 +7,8 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, key_tile, locate, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile, visit
 from attnspec.backends.sm100.kernel.blocks.fetch import announce, copy_tile, load_rows
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32

@@ -7,7 +7,8 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, pass_on
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, Steps, Work, following, key_tile, locate, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Steps, Work, key_tile, visit
 from attnspec.backends.sm100.kernel.blocks.fetch import announce, copy_tile, load_rows
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Int32

@@ -8,7 +8,8 @@ from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, acquire, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, following, key_tile, locate, query_tile, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import unseen
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32

@@ -7,7 +7,8 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, Steps, Work, following, locate, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, Steps, Work, visit
 from attnspec.backends.sm100.kernel.blocks import products
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32

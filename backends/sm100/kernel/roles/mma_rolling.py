@@ -7,7 +7,8 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, locate, visit
+from attnspec.backends.cute.kernel.shares import following, locate, upcoming
+from attnspec.backends.cute.kernel.work import NUMBER, Work, visit
 from attnspec.backends.sm100.kernel.blocks import products
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Int32
@@ -34,7 +35,7 @@ def mma_rolling(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         steps += trips
         visited += 1
         full += Int32(trips > 0)
-        if (tile & NUMBER) + work.stride >= work.count:
+        if (upcoming(plan, work, tile) & NUMBER) >= work.count:
             for step in _lagging(plan):
                 _finish(plan, tiles, pipes, mods, tile, step, Now(steps, visited, full), due)
             due = Int32(0)

@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, Work, following, key_tile, locate, meets, query_tile, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, Work, key_tile, meets, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
 from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
 from attnspec.backends.sm100.kernel.plan import Plan

@@ -9,7 +9,8 @@ from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, Work, again, following, key_tile, locate, meets, query_tile, visit
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, Work, again, key_tile, meets, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
 from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
 from attnspec.backends.sm100.kernel.plan import Plan

@@ -8,7 +8,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.blocks import f32, pair
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, of_head, survey
+from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, next_tile, of_head, survey
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, learned_gradient, merged_step, tensor_memory
@@ -67,7 +67,7 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
         steps += done
         visited += 1
         full += Int32(done > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
 
 
 def _find_place(plan: BackwardPlan, tiles: BackwardTiles) -> _Place:

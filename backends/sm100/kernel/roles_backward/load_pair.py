@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.bundles import Box
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, await_commits, barrier, before, producing, slot
-from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, of_head, visit, visit_once
+from attnspec.backends.cute.kernel.query_walk import KeyAt, group, locate, next_tile, of_head, visit, visit_once
 from attnspec.backends.cute.kernel.roles_backward.load import load_rows
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
@@ -36,7 +36,7 @@ def load_pair(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work
         steps += done
         visited += 1
         full += Int32(done > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
     await_commits(pipes, tuple(step.operation for step in plan.programs["load"]), Now(steps, visited, full))
 
 

@@ -8,7 +8,7 @@ from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, Backwar
 from attnspec.backends.cute.kernel.backward_plan import PART
 from attnspec.backends.cute.kernel.pipes import Edge, Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.query_walk import locate, steps_of
+from attnspec.backends.cute.kernel.query_walk import locate, next_tile, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import tensor_core
@@ -40,7 +40,7 @@ def mma(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, mods
         steps += trips
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
 
 
 def _once(pipes: Pipes, program: tuple[Step, ...], stage: int, now: Now, side: Any) -> None:

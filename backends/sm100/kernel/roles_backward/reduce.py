@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.backward_plan import LANES
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import locate, steps_of
+from attnspec.backends.cute.kernel.query_walk import locate, next_tile, steps_of
 from attnspec.backends.cute.kernel.work import Work, again
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_output
@@ -35,7 +35,7 @@ def reduce(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         gradient_output.finish(plan, tiles, pipes, "store_dk", end, at, thread, mods.scale, trips > 0)
         visited += 1
         full += Int32(trips > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)
 
 
 def _drain(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, piece: int, thread: Any) -> None:

@@ -7,18 +7,19 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile, meets
+from attnspec.backends.cute.kernel.shares import Spot, at_spot, following, spot_of, upcoming
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile, meets
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import Held, clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
 from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, Spot, at_spot, following, spot_of, step_from, survey
+from attnspec.backends.sm90.kernel.walk import survey
 from cutlass import Float32, Int32
 
 
 @cute.jit
-def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
+def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: q, k, v full; the output slot empty. Signals: q, k, v read; output full.
 
     The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
@@ -29,15 +30,15 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
     held = hold(plan)
     give_turn(plan, place, True)
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
-    lane, block, h, hkv = numbers_of(plan, work, tile)
+    lane, block, h = numbers_of(plan, work, tile)
     while (tile & NUMBER) < work.count:
-        at = at_spot(plan, work, Spot(lane, block, h, hkv))
+        at = at_spot(plan, work, Spot(lane, block, h, Int32(0)))
         run, masked = survey(plan, mods, at)
         trips = run.trips
         clear(held, mods)
         q = own_rows(place, at)
         rows = (row_values(q[0], at), row_values(q[1], at))
-        upcoming = tile + step_from(plan, work, tile)
+        coming = upcoming(plan, work, tile)
         scale0, scale1, lse0, lse1 = Float32(0.0), Float32(0.0), Float32(0.0), Float32(0.0)
         trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows, tile)
         if trips > 0:
@@ -54,15 +55,15 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
                     run_trip(trips_of, (0, 1), now, key, False)
             once(plan, pipes, 0, start, after)
             # Beside the last product: where the next tile is, and what the rows' sums give.
-            ahead = partial(look_ahead, plan, work, mods, at, held, upcoming)
+            ahead = partial(look_ahead, plan, work, mods, at, held, coming)
             found = run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False, ahead)
-            lane, block, h, hkv, scale0, scale1, lse0, lse1 = found
+            lane, block, h, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
             if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
                 if tile < 0:
                     unseen.show(plan, tiles, mods, at, place, q, rows, held)
         else:
-            lane, block, h, hkv, scale0, scale1, lse0, lse1 = look_ahead(plan, work, mods, at, held, upcoming)
+            lane, block, h, scale0, scale1, lse0, lse1 = look_ahead(plan, work, mods, at, held, coming)
         steps += trips
         end = Now(steps, visited, full)
         before(pipes, "finish", None, end)
@@ -76,18 +77,18 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
         visited += 1
         full += Int32(trips > 0)
         tile = following(plan, tiles, mods, work, tile)
-        if tile != upcoming:
-            lane, block, h, hkv = numbers_of(plan, work, tile)
+        if tile != coming:
+            lane, block, h = numbers_of(plan, work, tile)
     give_turn(plan, place, False)
 
 
-def numbers_of(plan: Plan, work: Share, tile: Int32) -> tuple[Int32, Int32, Int32, Int32]:
-    """Where a work tile is, as numbers that a loop can carry."""
-    spot = spot_of(plan, work, tile)
-    return Int32(spot.lane), Int32(spot.block), Int32(spot.h), Int32(spot.hkv)
+def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32]:
+    """Where a work tile is, as numbers that a loop can carry; of a number beyond the last, where the last is."""
+    spot = spot_of(plan, work, cutlass.min(tile & NUMBER, work.count - 1))
+    return Int32(spot.lane), Int32(spot.block), Int32(spot.unit)
 
 
-def look_ahead(plan: Plan, work: Share, mods: Mods, at: At, held: Held, tile: Int32) -> tuple[Any, ...]:
+def look_ahead(plan: Plan, work: Work, mods: Mods, at: At, held: Held, tile: Int32) -> tuple[Any, ...]:
     """Where a work tile is, and of the rows at hand the factors of their outputs and their log-sum-exps."""
     scales, lses = output.finished_rows(mods, at, *rows_of(held))
     return (*numbers_of(plan, work, tile), *scales, *lses)

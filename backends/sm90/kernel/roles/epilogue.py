@@ -3,14 +3,15 @@
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.work import NUMBER, At
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, following, locate, visit
+from attnspec.backends.sm90.kernel.walk import visit
 from cutlass import Int32
 
 
 @cute.jit
-def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
+def epilogue(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: an output slot full. Signals: it is empty again, once TMA has read it. Rows beyond the sequence are not written.
 
     Where outputs are staged over queries: signals, at the beginning of a work tile that has steps, that its queries may come.

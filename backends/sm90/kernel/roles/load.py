@@ -7,14 +7,15 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, barrier, before, producing, slot
 from attnspec.backends.cute.kernel.plan import Step
-from attnspec.backends.cute.kernel.work import NUMBER, At, key_tile
+from attnspec.backends.cute.kernel.shares import following, locate
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import Share, following, locate, visit
+from attnspec.backends.sm90.kernel.walk import visit
 from cutlass import Int32
 
 
 @cute.jit
-def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Share, mods: Mods):
+def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     """Waits: the empty sides of q, k and v. Signals: their full sides, through the bytes that TMA counts.
 
     The query tile comes once a work tile, in its place among the first step's operations; work tiles without steps load nothing.

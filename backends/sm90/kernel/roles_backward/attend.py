@@ -4,7 +4,17 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
-from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, of_head, row_tile, steps_of, survey, survey_once
+from attnspec.backends.cute.kernel.query_walk import (
+    group,
+    is_masked,
+    locate,
+    next_tile,
+    of_head,
+    row_tile,
+    steps_of,
+    survey,
+    survey_once,
+)
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_output, learned_gradient, scalar
@@ -62,4 +72,4 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
         steps += done
         visited += 1
         full += Int32(done > 0)
-        tile += work.stride
+        tile = next_tile(plan, work, tile)

@@ -1,0 +1,75 @@
+"""In which order CTAs take work tiles of unequal lengths: one of every round each, and every other round from its end.
+
+Tiles of so many heads at a time, the longest first, are laid in rounds of as many as there are CTAs. Who has the longest of a
+round has the shortest of the next: after two rounds all have had as much to do, and what the last round leaves over is short. The
+shares are as even as those of tiles handed out to whoever is free (within 2 % where a CTA has several), and need no counter.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32, Uint32
+
+# Heads whose tiles are mixed, at least: with fewer, rounds of a mask's first and last blocks differ too much. CTAs read a head's
+# keys together: those of 32 heads take a fifth of what memory can bring while a round of causal tiles (D 128) is worked on.
+LEAST_HEADS = 32
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How places are numbered. heads: (or chunks of a group's heads) whose tiles are mixed; places: that these take, in whole
+    rounds, of which the last may have empty ones at its end; count: of all places."""
+
+    heads: Any
+    places: Any
+    count: Any
+
+
+def deal(mixes: bool, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
+    """The places of a call. heads: all of them, of every sequence; blocks: work tiles of each; fit: heads that L2 has room for.
+
+    Not mixed, or with a CTA for each tile, no place is empty: a head comes after the other, or as many as fit at a time.
+    """
+    if not mixes:
+        return Rounds(Int32(1), blocks, heads * blocks)
+    fit, each = cutlass.min(fit, heads), cutlass.max(blocks, 1)
+    groups = _up(heads, cutlass.max(fit, 1))
+    alike = cutlass.max(_up(heads, cutlass.max(groups, 1)), 1)
+    rounds = _up(cutlass.max(fit, LEAST_HEADS) * each, ctas)
+    rounds += rounds & 1
+    many = cutlass.max(cutlass.min(rounds * ctas // each, heads), 1)
+    places = _up(many * blocks, ctas) * ctas
+    whole = heads // many
+    count = whole * places + _up((heads - whole * many) * blocks, ctas) * ctas
+    at_once = heads * blocks <= ctas
+    choices = ((alike, many), (alike * blocks, places), (heads * blocks, count))
+    return Rounds(*(Int32(cutlass.select_(at_once, one, other)) for one, other in choices))
+
+
+def following_place(mixes: bool, place: Any, ctas: Any, is_empty: Callable[[Any], Any]) -> Any:
+    """The place that a CTA takes after this one: as far from the beginning of the next round as this is from its round's end.
+
+    is_empty(place): whether no tile is there, as in the last round of a group of heads alone; from there a CTA goes on.
+    """
+    if not mixes:
+        return place + ctas
+    return _passed(_turned(place, ctas), ctas, is_empty)
+
+
+@cute.jit
+def _passed(place: Int32, ctas: Int32, is_empty: cutlass.Constexpr):
+    if is_empty(place):
+        place = _turned(place, ctas)
+    return place
+
+
+def _turned(place: Any, ctas: Any) -> Any:
+    left = ctas - Int32(Uint32(place) % Uint32(ctas))
+    return place + 2 * left - 1
+
+
+def _up(value: Any, by: Any) -> Any:
+    return (value + by - 1) // by
