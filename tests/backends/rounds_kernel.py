@@ -37,7 +37,7 @@ def take_all(asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
         place = found.count
     while place < found.count:
         owner[place] += cta + 1
-        place = following_place(True, place, ctas, partial(is_empty, asked, found))
+        place = following_place(True, place, ctas, found.count, partial(is_empty, asked, found))
 
 
 @cute.jit

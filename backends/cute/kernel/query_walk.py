@@ -196,7 +196,7 @@ def _fit(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
 def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile."""
     mixes = plan.longest_first and not plan.deterministic
-    return following_place(mixes, tile, again(work.ctas), lambda place: _is_empty(plan, work, place))
+    return following_place(mixes, tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
 
 
 def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:

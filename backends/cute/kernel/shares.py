@@ -102,7 +102,7 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
 def upcoming(plan: Widths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile; a second time over, that of the one to be done again."""
     place = tile & NUMBER
-    found = following_place(plan.longest_first, place, again(work.ctas), lambda place: _is_empty(plan, work, place))
+    found = following_place(plan.longest_first, place, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
     return tile + (found - place)
 
 
