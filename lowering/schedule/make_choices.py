@@ -10,7 +10,7 @@ from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.schedule import Choices
 
-from attnspec.language.expr import names, tensors_read
+from attnspec.language.expr import Expr, names, tensors_read
 
 # Old maxima stay until the new one is 2^8 larger (FA4, conditional rescaling): P stays below 2^8, finite in bf16 and fp16.
 RESCALE_THRESHOLD = 8.0
@@ -29,6 +29,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         probability_split=0 if dataflow.register_products else tile_shape(analysed.spec).head_keys,
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
+        scatters=analysed.spec.is_varlen or any(map(tensors_read, _ends(analysed))),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
         takes_turns=bool(dataflow.register_products) and dataflow.direction == "forward",
@@ -46,5 +47,9 @@ def emulated_share(dataflow: Dataflow, analysed: Analysed, choices: Choices, lim
 
 def _lengths_differ(analysed: Analysed) -> bool:
     """Whether the number of keys that a query tile visits depends on where the tile is, or on data."""
-    ends = [end for found in analysed.keys.seen for end in (found.first, found.last)]
-    return any(names(end) & {"q_first", "q_last"} or tensors_read(end) for end in ends)
+    return any(names(end) & {"q_first", "q_last"} or tensors_read(end) for end in _ends(analysed))
+
+
+def _ends(analysed: Analysed) -> list[Expr]:
+    """First and last keys that a query tile visits."""
+    return [end for found in analysed.keys.seen for end in (found.first, found.last)]

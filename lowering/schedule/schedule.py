@@ -131,6 +131,7 @@ class Choices:
     probability_split: columns of P whose arrival lets PV start; the rest follow. 0 where P stays in registers.
     tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
+    scatters: their lengths are not known until the call, and may come again and again; each CTA is given some of all places.
     takes_turns: warpgroups that multiply begin their products in turn, so that one exponentiates while another multiplies.
     """
 
@@ -141,6 +142,7 @@ class Choices:
     probability_split: int
     needs_row_max: bool
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     tanh: Literal["hardware", "polynomial"] = "hardware"
     takes_turns: bool = False

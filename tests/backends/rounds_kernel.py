@@ -9,7 +9,7 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 import torch
-from attnspec.backends.cute.kernel.rounds import Rounds, deal, following_place
+from attnspec.backends.cute.kernel.rounds import Order, Rounds, deal, following_place
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass import Int32
@@ -26,10 +26,10 @@ def is_empty(asked: cute.Tensor, found: Rounds, place: Any) -> Any:
 
 
 @cute.kernel
-def take_all(asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
+def take_all(order: cutlass.Constexpr, asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
     """asked: heads, blocks, heads that fit, CTAs. dealt: what `deal` finds. owner: of each place, 1 + the CTA that took it."""
     cta, ctas = cute.arch.thread_idx()[0], asked[3]
-    found = deal(True, asked[0], asked[1], asked[2], ctas)
+    found = deal(order, asked[0], asked[1], asked[2], ctas)
     if cta == 0:
         dealt[0], dealt[1], dealt[2] = found.heads, found.places, found.count
     place = Int32(cta)
@@ -37,27 +37,27 @@ def take_all(asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
         place = found.count
     while place < found.count:
         owner[place] += cta + 1
-        place = following_place(True, place, ctas, found.count, partial(is_empty, asked, found))
+        place = following_place(order, place, ctas, found.count, partial(is_empty, asked, found))
 
 
 @cute.jit
-def launch_all(asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
+def launch_all(order: cutlass.Constexpr, asked: cute.Tensor, dealt: cute.Tensor, owner: cute.Tensor):
     """One block."""
-    take_all(asked, dealt, owner).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
+    take_all(order, asked, dealt, owner).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
 
 
 @cache
-def _compiled() -> Any:
+def _compiled(order: Order) -> Any:
     with tempfile.TemporaryDirectory() as folder, quiet_settings(folder):
         options = f"--gpu-arch sm_90a --keep-ptx --dump-dir {folder}"
         fake = [make_fake_tensor(Int32, (size,), (1,), assumed_align=4) for size in (4, 3, cute.sym_int())]
-        return cute.compile(launch_all, *fake, options=options)
+        return cute.compile(launch_all, order, *fake, options=options)
 
 
-def taken(heads: int, blocks: int, fit: int, ctas: int) -> tuple[Sequence[int], np.ndarray]:
+def taken(order: Order, heads: int, blocks: int, fit: int, ctas: int) -> tuple[Sequence[int], np.ndarray]:
     """What `deal` finds, and who takes each place: 1 + the CTA; a sum of such where several do."""
     asked = torch.tensor([heads, blocks, fit, ctas], dtype=torch.int32)
     room = 2 * heads * blocks + 4 * ctas * (heads + 1)
     dealt, owner = torch.zeros(3, dtype=torch.int32), torch.zeros(room, dtype=torch.int32)
-    launch(_compiled(), asked, dealt, owner, seed=None)
+    launch(_compiled(order), asked, dealt, owner, seed=None)
     return dealt.tolist(), owner.numpy()

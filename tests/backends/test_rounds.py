@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from attnspec.backends.cute.kernel.rounds import Order
 
 from tests.backends.rounds_kernel import taken
 
@@ -30,9 +31,9 @@ ODD = [
 ]
 
 
-def places_of(heads: int, blocks: int, fit: int, ctas: int) -> list[tuple[int, int, int]]:
+def places_of(order: Order, heads: int, blocks: int, fit: int, ctas: int) -> list[tuple[int, int, int]]:
     """(CTA, head, block) of every place that is not empty, as kernels read a place's number."""
-    (mixed, places, count), owner = taken(heads, blocks, fit, ctas)
+    (mixed, places, count), owner = taken(order, heads, blocks, fit, ctas)
     assert not owner[count:].any()
     found = []
     for place in range(count):
@@ -48,20 +49,21 @@ def places_of(heads: int, blocks: int, fit: int, ctas: int) -> list[tuple[int, i
 
 
 @pytest.mark.parametrize("asked", [*LENGTHS, *ODD])
-def test_every_tile_is_taken_once(asked: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize("order", [Order.FALLING, Order.SCATTERED])
+def test_every_tile_is_taken_once(order: Order, asked: tuple[int, int, int, int]) -> None:
     heads, blocks, _, _ = asked
-    tiles = [(head, block) for _, head, block in places_of(*asked)]
+    tiles = [(head, block) for _, head, block in places_of(order, *asked)]
     assert len(tiles) == heads * blocks
     assert len(set(tiles)) == heads * blocks
 
 
-def largest_share(asked: tuple[int, int, int, int], document: int = 0) -> float:
+def largest_share(order: Order, asked: tuple[int, int, int, int], document: int = 0) -> float:
     """Of an even one, by cycles: a step for each block of keys that a tile sees, and one and a half of its own.
 
     document: blocks of each; 0: one for all.
     """
     cycles = np.zeros(asked[3])
-    for cta, _, block in places_of(*asked):
+    for cta, _, block in places_of(order, *asked):
         cycles[cta] += (block % document if document else block) + 2.5
     return float(cycles.max() / cycles.mean())
 
@@ -69,7 +71,7 @@ def largest_share(asked: tuple[int, int, int, int], document: int = 0) -> float:
 def test_causal_tiles_are_shared_out_evenly() -> None:
     """In turn these calls have up to 1.3 of an even share, in pairs of a long and a short tile up to 1.16. The most here are of
     64 heads of 16 blocks, seven tiles a CTA at most."""
-    shares = [largest_share(asked) for asked in LENGTHS]
+    shares = [largest_share(Order.FALLING, asked) for asked in LENGTHS]
     assert max(shares) < 1.05
     assert np.median(shares) < 1.02
 
@@ -79,4 +81,4 @@ def test_documents_of_one_length_do_not_send_their_longest_tiles_to_one_cta(
     asked: tuple[int, int, int, int], document: int
 ) -> None:
     """Without moving on from two rounds to the next, shares of these are up to 1.5."""
-    assert largest_share(asked, document) < 1.2
+    assert largest_share(Order.SCATTERED, asked, document) < 1.2

@@ -29,6 +29,7 @@ class Widths:
     head_dim: int
     head_dim_v: int
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     last_first: bool
     parts: int

@@ -11,7 +11,7 @@ from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.rounds import deal, following_place
+from attnspec.backends.cute.kernel.rounds import Order, deal, following_place, order_of
 from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
@@ -181,7 +181,7 @@ def deal_key_tiles(plan: BackwardWidths, sizes: Sizes, turned: Sequences, rows: 
     if plan.deterministic:
         mixed = Int32(IN_TURNS) if plan.longest_first else fit
         return ctas, (mixed, mixed * tiles, heads * tiles)
-    found = deal(plan.longest_first, heads, tiles, fit, ctas)
+    found = deal(order_of(plan), heads, tiles, fit, ctas)
     return ctas, (found.heads, found.places, found.count)
 
 
@@ -195,8 +195,8 @@ def _fit(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
 
 def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile."""
-    mixes = plan.longest_first and not plan.deterministic
-    return following_place(mixes, tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
+    order = Order.ALIKE if plan.deterministic else order_of(plan)
+    return following_place(order, tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
 
 
 def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:

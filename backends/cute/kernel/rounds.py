@@ -1,22 +1,41 @@
 """In which order CTAs take work tiles of unequal lengths: one of every round each, and every other round from its end.
 
 Tiles of so many heads at a time, the longest first, are laid in rounds of as many as there are CTAs. Who has the longest of a
-round has the shortest of the next: after two rounds all have had as much to do, and what the last round leaves over is short.
-After two rounds CTAs move on by 5/8 of a round, so that lengths that come again and again, as those of documents do, do not
-come to the same CTA. No counter is needed, and shares of causal tiles are mostly within 2 % of even ones.
+round has the shortest of the next: after two rounds all have had as much to do, and what the last round leaves over is short. No
+counter is needed, and shares of causal tiles are mostly within 1 % of even ones.
+
+Where lengths hang on tensors they may come again and again, and always to the same CTAs (documents of one length: up to half more
+than an even share). There CTAs scatter: after two rounds they move on by 5/8 of one, and have some of everything, within 15 %.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.plan import Widths
 from cutlass import Int32, Uint32
 
 # Heads whose tiles are mixed, at least: with fewer, rounds of a mask's first and last blocks differ too much. On an H200 1 to 32
 # made no difference but for that, though L2 has no room for the keys of as many.
 LEAST_HEADS = 16
+
+
+class Order(Enum):
+    """Work tiles alike, which CTAs take in turn; the longest first; lengths that only a call knows."""
+
+    ALIKE = auto()
+    FALLING = auto()
+    SCATTERED = auto()
+
+
+def order_of(plan: Widths) -> Order:
+    """By what a plan says of its work tiles."""
+    if not plan.longest_first:
+        return Order.ALIKE
+    return Order.SCATTERED if plan.scatters else Order.FALLING
 
 
 @dataclass(frozen=True)
@@ -29,12 +48,12 @@ class Rounds:
     count: Any
 
 
-def deal(mixes: bool, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
-    """The places of a call. heads: all of them, of every sequence; blocks: work tiles of each; fit: heads that L2 has room for.
+def deal(order: Order, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
+    """The places of a call. heads: of all sequences together; blocks: work tiles of each; fit: heads that L2 has room for.
 
-    Not mixed, or with a CTA for each tile, no place is empty: a head comes after the other, or as many as fit at a time.
+    Of tiles that are alike, or with a CTA for each tile, no place is empty: a head comes after the other, or as many as fit.
     """
-    if not mixes:
+    if order is Order.ALIKE:
         return Rounds(Int32(1), blocks, heads * blocks)
     fit, each = cutlass.min(fit, heads), cutlass.max(blocks, 1)
     groups = _up(heads, cutlass.max(fit, 1))
@@ -50,30 +69,33 @@ def deal(mixes: bool, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
     return Rounds(*(Int32(cutlass.select_(at_once, one, other)) for one, other in choices))
 
 
-def following_place(mixes: bool, place: Any, ctas: Any, count: Any, is_empty: Callable[[Any], Any]) -> Any:
+def following_place(order: Order, place: Any, ctas: Any, count: Any, is_empty: Callable[[Any], Any]) -> Any:
     """The place that a CTA takes after this one; count or more where there is none.
 
     is_empty(place): whether no tile is there, as in the last round of a group of heads; from there a CTA goes on.
     """
-    if not mixes:
+    if order is Order.ALIKE:
         return place + ctas
-    return _passed(_next(place, ctas), ctas, count, is_empty)
+    return _passed(order, _next(order, place, ctas), ctas, count, is_empty)
 
 
 @cute.jit
-def _passed(place: Int32, ctas: Int32, count: Int32, is_empty: cutlass.Constexpr):
+def _passed(order: cutlass.Constexpr, place: Int32, ctas: Int32, count: Int32, is_empty: cutlass.Constexpr):
     while place < count and is_empty(place):
-        place = _next(place, ctas)
+        place = _next(order, place, ctas)
     return place
 
 
-def _next(place: Any, ctas: Any) -> Any:
-    """As far from the beginning of the next round as this is from its round's end; after the second of two, 5/8 further on."""
+def _next(order: Order, place: Any, ctas: Any) -> Any:
+    """As far from the beginning of the next round as this is from its round's end; where CTAs scatter, after two 5/8 further."""
     full = Int32(Uint32(place) // Uint32(ctas))
-    at = ctas - 1 - (place - full * ctas)
-    moved = at + ctas * 5 // 8
-    moved = Int32(cutlass.select_(moved < ctas, moved, moved - ctas))
-    return (full + 1) * ctas + Int32(cutlass.select_((full & 1) == 1, moved, at))
+    left = ctas - 1 - (place - full * ctas)
+    at = left
+    if order is Order.SCATTERED:
+        moved = left + ctas * 5 // 8
+        moved = Int32(cutlass.select_(moved < ctas, moved, moved - ctas))
+        at = Int32(cutlass.select_((full & 1) == 1, moved, left))
+    return place + left + 1 + at
 
 
 def _up(value: Any, by: Any) -> Any:

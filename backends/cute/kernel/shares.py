@@ -9,7 +9,8 @@ from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.cut import Cut, chunks, heads_of, parts_of, rows_of
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.rounds import deal, following_place
+from attnspec.backends.cute.kernel.rounds import Rounds as Rounds
+from attnspec.backends.cute.kernel.rounds import deal, following_place, order_of
 from attnspec.backends.cute.kernel.work import (
     AGAIN,
     LAST_BARRIER,
@@ -35,7 +36,7 @@ def deal_tiles(plan: Widths, sizes: Sizes, sequences: Sequences, keys: Any, proc
     heads = _across(plan, cut, sizes) * sequences.lanes(sizes)
     tiles = sequences.blocks(rows_of(plan, cut), sequences.facts, sizes.batch) * parts_of(cut)
     ctas = cutlass.min(heads * tiles, processors)
-    found = deal(plan.longest_first, heads, tiles, _fit(plan, sizes, keys, cut), cutlass.max(ctas, 1))
+    found = deal(order_of(plan), heads, tiles, _fit(plan, sizes, keys, cut), cutlass.max(ctas, 1))
     return ctas, (found.heads, found.places, found.count)
 
 
@@ -102,7 +103,7 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
 def upcoming(plan: Widths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile; a second time over, that of the one to be done again."""
     place = tile & NUMBER
-    found = following_place(plan.longest_first, place, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
+    found = following_place(order_of(plan), place, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
     return tile + (found - place)
 
 

@@ -59,8 +59,7 @@ def _write_imports(source: Source, analysed: Analysed, schedule: Schedule, funct
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, deal_key_tiles, {module}_axis")
-    source.line(f"from {SHARED}.rounds import Rounds")
-    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {SHARED}.work import Rounds, Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     if has_padding(schedule):
         source.line(f"from {KERNEL}.blocks.clear_padding import clear_padding")

@@ -81,5 +81,6 @@ def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
     facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
     facts |= {f"{name}_column": place(name).offset for name in ("s", "p", "dv", "dp", "ds", "dk", "dq")}
     choices = schedule.choices
-    facts |= {"tensor_columns": schedule.tensor_columns, "longest_first": choices.longest_first, "l2_bytes": choices.l2_bytes}
+    facts |= {"tensor_columns": schedule.tensor_columns, "longest_first": choices.longest_first}
+    facts |= {"scatters": choices.scatters, "l2_bytes": choices.l2_bytes}
     return facts

@@ -44,9 +44,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {SHARED}.merge import merge")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
-    source.line(f"from {SHARED}.rounds import Rounds")
-    source.line(f"from {SHARED}.shares import deal_tiles")
-    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {SHARED}.shares import Rounds, Sizes, Work, deal_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
     source.line(f"from {KERNEL}.plan import Plan{', Ring' if schedule.dataflow.key_tiles > 1 else ''}")
     for name in role_functions(schedule):

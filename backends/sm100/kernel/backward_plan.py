@@ -61,6 +61,7 @@ class BackwardPlan(BackwardWidths):
     dq_column: int
     tensor_columns: int
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     deterministic: bool
     last_first: bool

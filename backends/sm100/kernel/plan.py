@@ -61,6 +61,7 @@ class Plan(Widths):
     emulated_share: float
     exponential_degree: int
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
     ctas: int = 1

@@ -54,11 +54,10 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, module: s
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.query_walk import KeySequences, deal_key_tiles, {module}_axis")
-    source.line(f"from {SHARED}.rounds import Rounds")
     own = {"convert", "prepare", *(role.kind for role in schedule.roles), *([EXACT] if exact else [])} - {IDLE}
     for name in sorted(own & EVERYWHERE):
         source.line(f"from {SHARED}.roles_backward.{name} import {name}")
-    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {SHARED}.work import Rounds, Sizes, Work")
     source.line(f"from {KERNEL}.backward_plan import BackwardPlan")
     source.line(f"from {KERNEL}.blocks.row_products import row_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up")

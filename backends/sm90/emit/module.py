@@ -39,9 +39,7 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {SHARED}.bundles import Mods, {'Stage, ' if 'Stage(' in functions else ''}Tiles")
     source.line(f"from {SHARED}.pipes import Pipe, Pipes")
     source.line(f"from {SHARED}.plan import Step")
-    source.line(f"from {SHARED}.rounds import Rounds")
-    source.line(f"from {SHARED}.shares import deal_tiles")
-    source.line(f"from {SHARED}.work import Sizes, Work")
+    source.line(f"from {SHARED}.shares import Rounds, Sizes, Work, deal_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up")
     source.line(f"from {KERNEL}.plan import Plan")
     for name in sorted({role.kind for role in schedule.roles} - {IDLE}):

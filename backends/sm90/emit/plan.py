@@ -64,5 +64,6 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "emulated_share": choices.emulated_share,
         "exponential_degree": choices.exponential_degree,
         "longest_first": choices.longest_first,
+        "scatters": choices.scatters,
         "l2_bytes": choices.l2_bytes,
     }

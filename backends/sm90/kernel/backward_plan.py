@@ -54,6 +54,7 @@ class BackwardPlan(BackwardWidths):
     starts_offset: int
     shared_bytes: int
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
 

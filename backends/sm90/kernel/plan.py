@@ -50,6 +50,7 @@ class Plan(Widths):
     emulated_share: float
     exponential_degree: int
     longest_first: bool
+    scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
     kv_offset: int = 0
