@@ -114,4 +114,4 @@ def test_the_speeds_of_the_readme_are_those_that_were_measured() -> None:
     assert f"at {min(forward['softcap']):.1f} to {max(forward['softcap']):.1f} times it with a soft cap" in text
     plain = backward["plain"] + [ratio for ratio in backward["softcap"] if ratio < 1]
     assert f"the backward at {min(plain):.2f} to {max(plain):.2f} of it" in text
-    assert f"with a window of 1,024 at {min(backward['window']):.1f} to {max(backward['window']):.1f}" in text
+    assert f"with a window of 1,024 at {min(backward['window']):.2f} to {max(backward['window']):.2f}" in text

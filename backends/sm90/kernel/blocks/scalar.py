@@ -6,6 +6,7 @@ from typing import Any
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.exponential import LEAST, MAGIC, MANTISSA_BITS, POLYNOMIALS
 from cutlass import BFloat16, Float32, Int32
+from cutlass._mlir import ir
 from cutlass._mlir.dialects import arith, llvm
 from cutlass.cutlass_dsl import dsl_user_op
 
@@ -47,9 +48,19 @@ def narrow_here(values: Sequence[Float32], element: Any, *, loc: Any = None) -> 
     return [Int32(_instruction(Int32, text, "=r,f,f", pair, loc), loc=loc) for pair in pairs]
 
 
+@dsl_user_op
+def known_after(first: Float32, second: Float32, other: Float32, *, loc: Any = None) -> tuple[Float32, Float32]:
+    """The same two values, which no compiler can have before `other`."""
+    # No arithmetic makes this NaN, and nobody but us knows it.
+    text = "{ .reg .pred p; setp.ne.b32 p, $4, 0x7fa12345; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, 0f00000000, p; }"
+    both = ir.Type.parse("!llvm.struct<(f32, f32)>")
+    found = _instruction(both, text, "=f,=f,f,f,f", (first, second, other), loc)
+    return tuple(Float32(llvm.extractvalue(Float32.mlir_type, found, [at], loc=loc), loc=loc) for at in range(2))
+
+
 def _instruction(kind: Any, text: str, constraints: str, operands: Sequence[Any], loc: Any) -> Any:
     return llvm.inline_asm(
-        kind.mlir_type,
+        kind if isinstance(kind, ir.Type) else kind.mlir_type,
         [_bare(one, loc) for one in operands],
         text,
         constraints,

@@ -67,18 +67,22 @@ def shift(mods: Mods, row_max: Float32) -> Float32:
     return Float32(cutlass.select_(row_max == -Float32.inf, Float32(0.0), row_max * mods.to_log2))
 
 
-def exponentials(plan: Plan, mods: Mods, s: Sequence[Float32], maxima: Sequence[Float32]) -> list[Float32]:
-    """exp2(S - row maximum)."""
+def exponentials(
+    plan: Plan, mods: Mods, s: Sequence[Float32], maxima: Sequence[Float32], part: range, o: Any = None
+) -> list[Float32]:
+    """exp2(S - row maximum), of some of the thread's values."""
     factor, shifts = Float32(mods.to_log2), [-shift(mods, row_max) for row_max in maxima]
+    if o is not None:
+        shifts = list(scalar.known_after(*shifts, o))
     # With a maximum, a NaN is in the shift, and so in every element.
     emulation = (
         scalar.Emulation(plan.exponential_degree, keeps_nan=mods.midpoint is not None) if plan.emulated_share else f32.exp2
     )
     found = []
-    for index, value in enumerate(s):
+    for index in part:
         of_its_row = index // 4 * 2 + index % 2  # both rows alike: bits must not depend on where in a tile a row is
         chosen: Any = emulation if is_emulated(of_its_row, plan.emulated_share) else f32.exp2
-        found.append(chosen(scalar.fused(value, factor, shifts[row_of(index)])))
+        found.append(chosen(scalar.fused(s[index], factor, shifts[row_of(index)])))
     return found
 
 

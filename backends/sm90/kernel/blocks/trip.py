@@ -6,6 +6,8 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.cute.kernel.work import At
@@ -18,6 +20,7 @@ from cutlass import Float32, Int32
 
 PRODUCTS = ("mma_qk", "mma_pv")
 AWAITED = {"await_s": "mma_qk", "await_o": "mma_pv"}
+EARLY = 3  # a third of the exponentials comes before the wait for the product
 FIRST_TURN = 2  # named barriers of the turns; 0 is the whole block's, 1 that of the warps that work
 
 
@@ -99,6 +102,13 @@ def run_trip(
         after(pipes, step.operation, step.lane, own)
     keep(trips.held.o, trip.o)
     return meanwhile() if meanwhile is not None and found is None else found
+
+
+@cute.jit
+def pin(first: Float32, second: Float32):
+    """Never does anything. But ptxas would start to wait for the product among the maxima; behind a branch it does not."""
+    if f32.larger(first, second) < Float32(-1.0):
+        ptx("nanosleep.u32 0;")
 
 
 def _clear_again(trips: Trips, now: Now) -> None:
@@ -195,12 +205,21 @@ class _Trip:
         keep(self.held.maxima, [now for now, _ in found])
 
     def exp(self, now: Now) -> None:
-        """Scores to probabilities, not yet divided."""
-        self.s = softmax_step.exponentials(self.plan, self.mods, self.s, values(self.held.maxima))
+        """Scores to probabilities, not yet divided: the first of them; the rest stands behind the wait for the product, beside
+        conversions."""
+        self.done = self.exponentials(range(len(self.s) // EARLY // 4 * 4))
+        self.shares = [softmax_step.sum_of_row(self.done, row) for row in range(2)]
+        pin(*self.shares)
+
+    def exponentials(self, part: range, o: Any = None) -> list[Float32]:
+        """Some of the step's."""
+        return softmax_step.exponentials(self.plan, self.mods, self.s, values(self.held.maxima), part, o)
 
     def row_sum(self, now: Now) -> None:
-        """The thread's shares of the rows' sums."""
-        shares = [softmax_step.sum_of_row(self.s, row) for row in range(2)]
+        """Comes with the rest of the exponentials, in `convert`."""
+
+    def add_sums(self, shares: list[Float32]) -> None:
+        """The thread's shares of the rows' sums, of this step, to those of the steps before."""
         sums = values(self.held.sums)
         if self.factors:
             found = [scalar.fused(sums[row], self.factors[row], shares[row]) for row in range(2)]
@@ -210,6 +229,9 @@ class _Trip:
 
     def convert(self, now: Now) -> None:
         """Probabilities in the 16-bit type, as the product takes them."""
+        rest = self.exponentials(range(len(self.done), len(self.s)), self.o[0])
+        self.add_sums([scalar.plus(self.shares[row], softmax_step.sum_of_row(rest, row)) for row in range(2)])
+        self.s = [*self.done, *rest]
         keep(self.held.p, scalar.narrow_here(self.s, self.plan.element))
 
     def await_o(self, now: Now) -> None:
