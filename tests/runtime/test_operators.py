@@ -10,8 +10,8 @@ import pytest
 import torch
 from attnspec.runtime import checked
 from attnspec.runtime.draw_inputs import Shape, draw_inputs
+from torch import library
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.library import opcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -192,14 +192,14 @@ def operator_arguments(one: Case, *, needs_gradients: bool) -> tuple[Any, ...]:
 
 def test_opcheck_is_clean_on_the_forward(one):
     forward = torch.ops.attnspec.forward
-    opcheck(forward.default, operator_arguments(one, needs_gradients=True))
+    library.opcheck(forward.default, operator_arguments(one, needs_gradients=True))
 
 
 def test_opcheck_is_clean_on_the_backward(one):
     inputs = operator_arguments(one, needs_gradients=False)
     out, lse, kept = torch.ops.attnspec.forward(*inputs)
     backward = torch.ops.attnspec.backward
-    opcheck(backward.default, (*one.gradients, out, lse, kept, *inputs))
+    library.opcheck(backward.default, (*one.gradients, out, lse, kept, *inputs))
 
 
 def test_a_call_traced_for_a_gpu_needs_no_gpu():
