@@ -16,7 +16,7 @@ from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.staging import stage
 from attnspec.lowering.dataflow.graph import GROUP_ROWS, Buffer, Dataflow, Operation, Value
 
-from attnspec.language.expr import Name, Read, Search, nodes
+from attnspec.language.expr import Name, tensors_read
 
 SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
 ELEMENT_BYTES = 2
@@ -75,7 +75,7 @@ def tile_shapes(analysed: Analysed) -> tuple[TileShape, ...]:
 
 def _begins_by_tensor(analysed: Analysed) -> bool:
     """Whether the first key of a row hangs on a tensor's values."""
-    return any(isinstance(at, Read | Search) for item in analysed.keys.seen for at in nodes(item.first))
+    return any(tensors_read(found.first) for found in analysed.keys.seen)
 
 
 def _shape(analysed: Analysed, storage: Storage) -> TileShape:

@@ -55,9 +55,7 @@ def deal(order: Order, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
     """
     if order is Order.ALIKE:
         return Rounds(Int32(1), blocks, heads * blocks)
-    fit, each = cutlass.min(fit, heads), cutlass.max(blocks, 1)
-    groups = _up(heads, cutlass.max(fit, 1))
-    alike = cutlass.max(_up(heads, cutlass.max(groups, 1)), 1)
+    fit, each = cutlass.max(cutlass.min(fit, heads), 1), cutlass.max(blocks, 1)
     rounds = _up(cutlass.max(fit, LEAST_HEADS) * each, ctas)
     rounds += rounds & 1
     many = cutlass.max(cutlass.min(rounds * ctas // each, heads), 1)
@@ -65,7 +63,7 @@ def deal(order: Order, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
     whole = heads // many
     count = whole * places + _up((heads - whole * many) * blocks, ctas) * ctas
     at_once = heads * blocks <= ctas
-    choices = ((alike, many), (alike * blocks, places), (heads * blocks, count))
+    choices = ((fit, many), (fit * blocks, places), (heads * blocks, count))
     return Rounds(*(Int32(cutlass.select_(at_once, one, other)) for one, other in choices))
 
 
