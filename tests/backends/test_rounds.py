@@ -79,7 +79,7 @@ def share_in_turn(asked: tuple[int, int, int, int]) -> float:
 
 
 def test_causal_tiles_are_shared_out_evenly() -> None:
-    """In turn these calls have up to 1.3 of an even share. The most here are of 64 heads of 16 blocks, seven tiles a CTA at most."""
+    """In turn they are not: up to 1.3. The most here is that of 64 heads of 16 blocks, seven tiles a CTA at most."""
     shares = [largest_share(Order.FALLING, asked) for asked in LENGTHS]
     assert max(shares) < 1.05
     assert np.median(shares) < 1.02
