@@ -4,13 +4,15 @@ A role says only `before(...)` and `after(...)` around each operation; which bar
 line an edge of the schedule. All of this runs while the kernel is traced: what a variant lacks leaves no instruction.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.fences import fence
 from attnspec.backends.cute.kernel.lane_pipes import Single, signal_for_lanes, wait_for_lanes
+from attnspec.backends.cute.kernel.plan import Step
 from cutlass import Int32, Uint32
 from cutlass.cute.nvgpu import tcgen05
 
@@ -83,11 +85,19 @@ class Pipes:
 
 @dataclass(frozen=True)
 class Now:
-    """How many steps, tiles, and tiles that have steps this CTA has behind it, at the operation at hand (Int32 each)."""
+    """How many steps, tiles, and tiles that have steps this CTA has behind it, at the operation at hand (Int32 each).
+
+    known: slot and parity of rings, by name, that were worked out before they were wanted (`worked_out`).
+    """
 
     steps: Any
     tiles: Any
     full_tiles: Any
+    known: tuple[tuple[str, Any, Any], ...] = ()
+
+    def back(self, steps: int) -> "Now":
+        """The same for an operation of so many steps before. What is known of a ring is of the stage that uses it."""
+        return replace(self, steps=self.steps - steps) if steps else self
 
 
 def init(pipes: Pipes, lanes: int) -> None:
@@ -132,7 +142,37 @@ def _use(pipe: Pipe, now: Now, distance: int) -> Any:
 
 def slot(pipe: Pipe, now: Now, distance: int = 0) -> Any:
     """Slot of a pipe's ring that this step uses."""
+    for name, known, _ in now.known if not distance else ():
+        if name == pipe.name:
+            return known
     return Int32(0) if pipe.depth == 1 else Int32(Uint32(_use(pipe, now, distance)) % pipe.depth)
+
+
+def worked_out(pipes: Pipes, program: Sequence[Step], now: Now) -> list[Any]:
+    """Slot and parity of each ring that the program's operations use at this step, one after the other, to be made `known` then.
+
+    A division a ring: where it stands at a step's beginning, all that comes after waits for it.
+    """
+    found = []
+    for pipe, stage in _rings(pipes, program):
+        found += [slot(pipe, now.back(stage)), _parity(pipe, now.back(stage), 0)]
+    return found
+
+
+def known(pipes: Pipes, program: Sequence[Step], found: Sequence[Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """What was worked out, by ring."""
+    names = [pipe.name for pipe, _ in _rings(pipes, program)]
+    return tuple(zip(names, found[::2], found[1::2], strict=True))
+
+
+def _rings(pipes: Pipes, program: Sequence[Step]) -> list[tuple[Pipe, int]]:
+    """Rings that operations of one stage alone consume, and that stage."""
+    found = []
+    for pipe in pipes.table:
+        stages = {step.stage for step in program if step.operation in (pipe.wait, pipe.release)}
+        if len(stages) == 1 and pipe.depth > 1 and not (pipe.once or pipe.distance or pipe.copies):
+            found.append((pipe, *stages))
+    return found
 
 
 def copy(pipe: Pipe, lane: int | None, now: Now) -> Any:
@@ -143,6 +183,9 @@ def copy(pipe: Pipe, lane: int | None, now: Now) -> Any:
 
 
 def _parity(pipe: Pipe, now: Now, distance: int) -> Any:
+    for name, _, known in now.known if not distance else ():
+        if name == pipe.name:
+            return known
     use = _use(pipe, now, distance)
     return use & 1 if pipe.depth == 1 else Int32((Uint32(use) // pipe.depth) & 1)
 

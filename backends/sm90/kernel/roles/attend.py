@@ -6,9 +6,9 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, known, worked_out
 from attnspec.backends.cute.kernel.shares import Spot, at_spot, following, spot_of, upcoming
-from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile, meets
+from attnspec.backends.cute.kernel.work import NUMBER, At, Work, again, key_tile, meets
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import Held, clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
@@ -44,19 +44,22 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         if trips > 0:
             start = Now(steps, visited, full)
             once(plan, pipes, 0, start, before)
+            # Beside each trip's products: what the next trip is, which its products would otherwise wait for.
+            following_trip = partial(next_trip, plan, pipes, mods, at, run, masked, tile, steps, visited, full)
+            coming_trip = run_trip(trips_of, (0,), start, key_tile(run, Int32(0)), True, partial(following_trip, Int32(1)))
             # Two whole trips, not one with a mask inside a branch: where paths meet, every score wants a second register.
-            run_trip(trips_of, (0,), Now(steps, visited, full), key_tile(run, Int32(0)), True)
             for step in cutlass.range(1, trips, unroll=1):
-                now = Now(steps + step, visited, full)
-                key = key_tile(run, step)
-                if meets(plan, at, masked, at.kv_first + key * plan.tile_kv):
-                    run_trip(trips_of, (0, 1), now, key, True)
+                now, key, is_partial = trip_of(plan, pipes, coming_trip, steps + step, visited, full)
+                then = partial(following_trip, step + 1)
+                if is_partial:
+                    coming_trip = run_trip(trips_of, (0, 1), now, key, True, then)
                 else:
-                    run_trip(trips_of, (0, 1), now, key, False)
+                    coming_trip = run_trip(trips_of, (0, 1), now, key, False, then)
             once(plan, pipes, 0, start, after)
             # Beside the last product: where the next tile is, and what the rows' sums give.
             ahead = partial(look_ahead, plan, work, mods, at, held, coming)
-            found = run_trip(trips_of, (1,), Now(steps + trips, visited, full), Int32(0), False, ahead)
+            now, _, _ = trip_of(plan, pipes, coming_trip, steps + trips, visited, full)
+            found = run_trip(trips_of, (1,), now, Int32(0), False, ahead)
             lane, block, h, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
             if cutlass.const_expr(mods.hides):  # noqa: SIM102 decided while tracing
@@ -80,6 +83,28 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         if tile != coming:
             lane, block, h = numbers_of(plan, work, tile)
     give_turn(plan, place, False)
+
+
+def next_trip(
+    plan: Plan, pipes: Pipes, mods: Mods, at: At, run: Any, masked: Any, tile: Int32, steps: Int32, visited: Int32, full: Int32,
+    step: Int32,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Of a step to come: its key tile, whether some of it may be hidden, and where its operations are in their rings.
+
+    A tile that is done a second time is masked in whole, so that the trips without a mask need not ask.
+    """
+    key = key_tile(run, step)
+    is_partial = meets(plan, at, masked, at.kv_first + key * plan.tile_kv)
+    if mods.hides:
+        is_partial = is_partial | (tile < 0)
+    found = (key, Int32(is_partial), *worked_out(pipes, plan.programs["attend"], Now(steps + step, visited, full)))
+    return tuple(map(again, found))  # or both branches' would be worked out where they meet, at the end of the trip
+
+
+def trip_of(plan: Plan, pipes: Pipes, found: tuple[Any, ...], steps: Int32, visited: Int32, full: Int32) -> tuple[Now, Any, Any]:
+    """The same as it is wanted: where the CTA is, the key tile, and whether it may hide some."""
+    key, is_partial, *places = found
+    return Now(steps, visited, full, known(pipes, plan.programs["attend"], places)), key, is_partial != 0
 
 
 def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32]:
