@@ -79,6 +79,7 @@ def draw(
     from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
     from attnspec.lowering.schedule.choose_ctas import choose_ctas
     from attnspec.lowering.schedule.choose_storage import choose_storage
+    from attnspec.lowering.schedule.choose_tiles import choose_tiles
     from attnspec.lowering.schedule.refuse_one_query_tile import refuse_query_tiles
 
     limits = limits_of(target)
@@ -94,7 +95,8 @@ def draw(
     if not limits.tensor_columns:
         storage = choose_storage(analysed, limits) if direction == "forward" else PLAIN
         return draw(analysed, direction, in_registers=True, deterministic=deterministic, storage=storage)
-    return draw(analysed, direction, one_query_tile=one, ctas=ctas, deterministic=deterministic)
+    tiles = choose_tiles(analysed, limits) if direction == "forward" and ctas == 1 and not one else 0
+    return draw(analysed, direction, one_query_tile=one, ctas=ctas, deterministic=deterministic, tiles=tiles)
 
 
 def place(

@@ -156,11 +156,10 @@ def fake_arguments(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         if row["rank"] == 0:
             return cutlass.Int32(1)
         free = row["rank"] - (1 if row["width"] else 0)
-        by_tma = row["width"] is not None
-        shape = [cute.sym_int() for _ in range(free)] + ([row["width"]] if by_tma else [])
-        step = ALIGNMENT // 2 if by_tma else 1
+        by_tma, dtype = row["width"] is not None or row.get("boxed", False), types[row["dtype"]]
+        shape = [cute.sym_int() for _ in range(free)] + ([row["width"]] if row["width"] else [])
+        step = ALIGNMENT * 8 // dtype.width if by_tma else 1
         strides = [cute.sym_int64(divisibility=step) for _ in range(row["rank"] - 1)] + [1]
-        dtype = types[row["dtype"]]
         align = ALIGNMENT if by_tma else dtype.width // 8  # with less an element would be loaded and stored byte by byte
         return make_fake_tensor(dtype, tuple(shape), tuple(strides), assumed_align=align)
 

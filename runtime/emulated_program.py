@@ -11,7 +11,7 @@ from attnspec.runtime.choose_parts import parts_of
 from attnspec.runtime.emulated_backward import EmulatedBackward
 from attnspec.runtime.emulated_binary import EmulatedBinary
 from attnspec.runtime.emulation import checked, chosen_seed
-from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
+from attnspec.runtime.kernel_arguments import boxed_of, empty_results, forward_arguments
 from torch import Tensor
 
 from attnspec.errors import TargetError
@@ -67,7 +67,7 @@ class EmulatedProgram(EmulatedBinary):
         if not out.numel():
             return Forward(out, lse, ()), None
         parts = parts_of(call, splits, self.emitted.manifest["work"], CTAS)
-        arguments = forward_arguments(call, out, lse, parts)
+        arguments = forward_arguments(call, out, lse, parts, boxed_of(self.emitted.manifest, len(call.tensors)))
         report = launch(self.binary.compiled, *arguments, CTAS, seed=seed, names=self.names)
         return Forward(out, lse, ()), checked(report)
 

@@ -1,6 +1,7 @@
 """What a GPU kernel's host function takes: a checked call's tensors and the places of its sequences."""
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,8 @@ from attnspec.runtime.call import Call
 from torch import Tensor
 
 TENSOR_STEP = 16  # elements that the width of a value is padded to inside a kernel
+GIVEN = 5  # arguments before the variant's tensors: q, k, v, out, lse
+BOX_BYTES = 16  # what rows of a tensor of which TMA takes boxes start at multiples of
 
 
 def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
@@ -19,13 +22,13 @@ def empty_results(call: Call, width_v: int) -> tuple[Tensor, Tensor]:
     return q.new_empty((*rows, heads, width_v)), q.new_empty(lse, dtype=torch.float32)
 
 
-def forward_arguments(call: Call, out: Tensor, lse: Tensor, parts: int | None = 1) -> tuple[Any, ...]:
+def forward_arguments(call: Call, out: Tensor, lse: Tensor, parts: int | None = 1, boxed: Sequence[bool] = ()) -> tuple[Any, ...]:
     """Arguments of `forward`, but for the multiprocessors and the stream. Packed tensors are a batch of one.
 
-    parts: work tiles that share out the keys of a row; None for a kernel that has no such.
+    parts: work tiles that share out the keys of a row; None for a kernel that has no such. boxed: see `declared_arguments`.
     """
     q, k, v, tensors = call[:4]
-    declared = tuple(map(as_argument, tensors)) if tensors else ()
+    declared = declared_arguments(tensors, boxed)
     arrays = (q, k, v, out, lse)
     if call.layout.is_packed:
         arrays = tuple(array.unsqueeze(0) for array in arrays)
@@ -69,6 +72,32 @@ def starts(call: Call) -> tuple[Tensor, Tensor]:
         keys.append(keys[-1] + one.count_kv)
     device = call.q.device
     return torch.tensor(rows, dtype=torch.int32, device=device), torch.tensor(keys, dtype=torch.int32, device=device)
+
+
+def declared_arguments(tensors: Sequence[Tensor], boxed: Sequence[bool]) -> tuple[Tensor, ...]:
+    """The variant's tensors as the kernel takes them. boxed: of which TMA takes boxes; none for no such."""
+    if not boxed:
+        return tuple(map(as_argument, tensors))
+    found = map(as_argument, tensors)
+    return tuple(as_boxed(tensor) if is_boxed else tensor for tensor, is_boxed in zip(found, boxed, strict=True))
+
+
+def boxed_of(manifest: Mapping[str, Any], count: int) -> tuple[bool, ...]:
+    """Of the `count` declared tensors of a forward, those of which TMA takes boxes; none where there is no such."""
+    rows = manifest["arguments"][GIVEN : GIVEN + count]
+    found = tuple(row.get("boxed", False) for row in rows)
+    return found if any(found) else ()
+
+
+def as_boxed(tensor: Tensor) -> Tensor:
+    """The same tensor, if TMA can take boxes of it: rows without gaps, each from a multiple of 16 bytes on; else a copy."""
+    step = BOX_BYTES // tensor.element_size()
+    *strides, last = tensor.stride()
+    if last == 1 and not any(stride % step for stride in strides) and all(strides) and tensor.data_ptr() % BOX_BYTES == 0:
+        return tensor
+    *sizes, width = tensor.shape
+    room = tensor.new_zeros((*sizes, -(-width // step) * step))[..., :width]
+    return room.copy_(tensor)
 
 
 def as_argument(tensor: Tensor) -> Tensor:

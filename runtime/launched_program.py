@@ -12,7 +12,7 @@ from attnspec.runtime.backward_arguments import gradients_of, prepare
 from attnspec.runtime.backward_forms import BackwardForms, Form, none_is_short
 from attnspec.runtime.call import Call, Forward, Gradients
 from attnspec.runtime.choose_parts import parts_of
-from attnspec.runtime.kernel_arguments import as_argument, empty_results, forward_arguments
+from attnspec.runtime.kernel_arguments import boxed_of, declared_arguments, empty_results, forward_arguments
 from attnspec.runtime.stored_function import function_of
 from torch import Tensor
 
@@ -63,6 +63,11 @@ class LaunchedProgram:
         return self.load(self.emitted)
 
     @cached_property
+    def boxed(self) -> tuple[bool, ...]:
+        """Of the variant's tensors, those of which the forward takes boxes."""
+        return boxed_of(self.emitted.manifest, len(self.learned))
+
+    @cached_property
     def backwards(self) -> BackwardForms[tuple[Emitted, Callable[..., Any]]]:
         """Modules of the backward, and their host functions."""
         return BackwardForms(self._loaded, self.short_calls)
@@ -81,7 +86,7 @@ class LaunchedProgram:
             q, k, v = q.detach(), k.detach(), v.detach()
         out = torch.empty_strided(*known.out, dtype=q.dtype, device=q.device)
         lse = torch.empty_strided(*known.lse, dtype=torch.float32, device=q.device)
-        self.function(q, k, v, out, lse, *(map(as_argument, tensors) if tensors else ()), *known.rest)
+        self.function(q, k, v, out, lse, *(declared_arguments(tensors, self.boxed) if tensors else ()), *known.rest)
         return Forward(out, lse, ())
 
     def forward_anew(self, call: Call) -> Forward:
@@ -89,7 +94,7 @@ class LaunchedProgram:
         out, lse = empty_results(call, self.width_v)
         if out.numel():
             parts = self.parts_of(call)
-            arguments = (*forward_arguments(call, out, lse, parts), self.processors(call.q.device))
+            arguments = (*forward_arguments(call, out, lse, parts, self.boxed), self.processors(call.q.device))
             self.function(*arguments)
             if not call.layout.is_packed and parts in (None, 1):
                 if len(self.known) >= MOST_KNOWN:

@@ -13,6 +13,7 @@ from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
+from attnspec.lowering.schedule.choose_tiles import choose_tiles
 from attnspec.lowering.schedule.find_solution import SHIPPED, key_of, rounded
 from attnspec.lowering.schedule.place import ask
 from attnspec.lowering.schedule.refusal import Unsupported
@@ -42,7 +43,7 @@ def kernels(analysed: Analysed) -> Iterator[Question]:
     """The forward and the backward of a variant, where the chip can run them; of pairs of CTAs too where the model finds them."""
     try:
         refuse_unsupported(analysed, LIMITS)
-        yield rounded(ask(draw(analysed, "forward"), analysed, LIMITS))
+        yield rounded(ask(draw(analysed, "forward", tiles=choose_tiles(analysed, LIMITS)), analysed, LIMITS))
         for ctas in range(1, choose_backward_ctas(analysed, LIMITS) + 1):
             yield rounded(ask(draw(analysed, "backward", ctas=ctas), analysed, LIMITS))
     except Unsupported:

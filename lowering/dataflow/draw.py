@@ -20,13 +20,14 @@ def draw(
     ctas: int = 1,
     deterministic: bool = False,
     storage: Storage = PLAIN,
+    tiles: int = 0,
 ) -> Dataflow:
     """The graph of one kernel of the variant.
 
     one_query_tile: of the forward, two key tiles a step for one query tile.
     in_registers: for a chip whose tensor core leaves its results in registers.
     ctas: 2 for a pair of CTAs that share what is streamed, keys and values of a forward, queries of a backward.
-    storage: of a forward in registers, what is where in shared memory.
+    storage: of a forward in registers, what is where in shared memory. tiles: of another forward, see `draw_forward`.
     deterministic: of the backward, in which CTAs add to one another's sums; a forward always is.
     """
     if direction == "backward":
@@ -35,4 +36,4 @@ def draw(
         return draw_backward(analysed, deterministic, ctas)
     if in_registers:
         return draw_forward_in_registers(analysed, storage)
-    return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas)
+    return draw_one_query_tile(analysed) if one_query_tile else draw_forward(analysed, ctas, tiles)

@@ -19,6 +19,8 @@ TILE_Q = 128  # rows of one tensor operation, and of tensor memory
 TILE_KV = 128
 ELEMENT_BYTES = 2  # bf16 and fp16
 SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
+TYPE_BYTES = {"bf16": 2, "fp16": 2, "f32": 4, "i32": 4, "bool": 1}  # of an element of a declared tensor
+LOAD_TILE = "load_tile"  # and the number of the tensor: brings a query tile's part of it for a step's keys
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,10 @@ def tile_shape(spec: Spec) -> TileShape:
     return NARROW if fits else WIDE
 
 
-def draw_forward(analysed: Analysed, ctas: int = 1) -> Dataflow:
+def draw_forward(analysed: Analysed, ctas: int = 1, tiles: int = 0) -> Dataflow:
     """The forward graph of a variant.
 
+    tiles: of so many tensors that have an element for each query and key, TMA brings tiles (see `staging`).
     ctas: 2 for a pair that shares keys and values (FA4, 2-CTA forward): one tensor operation multiplies query tiles of both, and
     each CTA holds half of the keys of a tile of K, and half of the columns of a tile of V.
     There is no score operation where the score is q k as it stands, or part of the exponentials (see `fuses_score`), and no row
@@ -63,15 +66,15 @@ def draw_forward(analysed: Analysed, ctas: int = 1) -> Dataflow:
     operations, values = [*_shared_loads()], []
     shape = tile_shape(analysed.spec)
     for tile in range(shape.query_tiles):
-        operations += _operations(analysed, tile, ctas)
-        values += _values(analysed, tile, ctas)
+        operations += _operations(analysed, tile, ctas, tiles)
+        values += _values(analysed, tile, ctas, tiles)
     return Dataflow(
         direction="forward",
         tile_q=TILE_Q,
         tile_kv=shape.keys,
         query_tiles=shape.query_tiles,
         operations=tuple(operations),
-        buffers=_buffers(analysed, ctas),
+        buffers=_buffers(analysed, ctas, tiles),
         values=tuple(values),
         ctas=ctas,
     )
@@ -97,13 +100,14 @@ def _stream_bytes(analysed: Analysed, ctas: int) -> tuple[int, int]:
     return keys // ctas * _row_bytes(spec.head_dim), keys * _row_bytes(output_columns(spec.head_dim_v, ctas) // ctas)
 
 
-def _buffers(analysed: Analysed, ctas: int) -> tuple[Buffer, ...]:
+def _buffers(analysed: Analysed, ctas: int, tiles: int) -> tuple[Buffer, ...]:
     shape = tile_shape(analysed.spec)
     query_bytes, output_bytes = (TILE_Q * _row_bytes(dim) for dim in (analysed.spec.head_dim, analysed.spec.head_dim_v))
     return (
         Buffer("q", "shared", query_bytes),
         Buffer("kv", "shared", max(_stream_bytes(analysed, ctas))),
         Buffer("o_out", "shared", output_bytes),
+        *(Buffer(f"tile{at}", "shared", size) for at, size in enumerate(tile_sizes(analysed.spec, tiles))),
         Buffer("stats", "shared", 2 * 4 * TILE_Q),  # f32 (rescale factor or row sum), then f32 row max
         Buffer("s", "tensor", shape.keys),
         Buffer("p", "tensor", shape.p_columns),
@@ -118,6 +122,21 @@ def _staged_buffers(analysed: Analysed) -> tuple[Buffer, ...]:
     """Values of keys and distances, which the threads of a query tile bring and read in the same step."""
     size = stage(analysed.spec).bytes(TILE_Q, tile_shape(analysed.spec).keys)
     return (Buffer("staged", "shared", size),) if size else ()
+
+
+def tile_sizes(spec: Spec, tiles: int) -> list[int]:
+    """Bytes of a query tile's part of each tensor of which tiles are brought: boxes of 128 bytes of each row."""
+    types = {tensor.name: tensor.dtype for tensor in spec.tensors}
+    keys = tile_shape(spec).keys
+    found = [value.read.tensor for value in stage(spec, tiles).tiles]
+    return [TILE_Q * padded(keys * TYPE_BYTES[types[name]], 2 * SWIZZLE_ELEMENTS) for name in found]
+
+
+def _tile_readers(analysed: Analysed, lane: int, in_score: bool) -> list[str]:
+    """Operations that read a tensor's tile: the mask always, the score where it does, with the exponentials or before."""
+    kinds = [item.kind for item in _chain(analysed, lane) if item.kind == "mask" or (item.kind == "score" and in_score)]
+    kinds += ["exp_head", "exp_tail"] if fuses_score(analysed) else []
+    return [f"{kind}[{lane}]" for kind in kinds]
 
 
 def _shared_loads() -> tuple[Operation, ...]:
@@ -135,13 +154,14 @@ def _chain(analysed: Analysed, tile: int) -> list[Operation]:
     return chain
 
 
-def _operations(analysed: Analysed, tile: int, ctas: int) -> list[Operation]:
+def _operations(analysed: Analysed, tile: int, ctas: int, tiles: int) -> list[Operation]:
     maximum = ("row_max", "share_scale") if analysed.bounds.needs_row_max else ()
     rescale = ("rescale",) if analysed.bounds.needs_row_max else ()
     note = "score of the file, and exponential, a chunk after the other" if fuses_score(analysed) else ""
     exponentials = [Operation(kind, "threads", "step", tile, note) for kind in ("exp_head", "exp_tail")]
     return [
         Operation("load_q", "tma", "tile", tile),
+        *(Operation(f"{LOAD_TILE}{at}", "tma", "step", tile) for at in range(len(tile_sizes(analysed.spec, tiles)))),
         Operation("mma_qk", "tensor", "step", tile, joint=ctas > 1),
         *_chain(analysed, tile),
         *(Operation(kind, "threads", "step", tile) for kind in maximum),
@@ -156,7 +176,7 @@ def _operations(analysed: Analysed, tile: int, ctas: int) -> list[Operation]:
     ]
 
 
-def _values(analysed: Analysed, i: int, ctas: int) -> list[Value]:
+def _values(analysed: Analysed, i: int, ctas: int, tiles: int) -> list[Value]:
     chain = _chain(analysed, i)
     shape = tile_shape(analysed.spec)
     key_bytes, value_bytes = _stream_bytes(analysed, ctas)
@@ -169,6 +189,11 @@ def _values(analysed: Analysed, i: int, ctas: int) -> list[Value]:
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
         *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed)),
+        *(
+            Value(f"{LOAD_TILE}{at}[{i}]", reader, f"tile{at}", name=f"tile{at}")
+            for at, value in enumerate(stage(analysed.spec, tiles).tiles)
+            for reader in _tile_readers(analysed, i, value.in_score)
+        ),
         *_row_values(chain[-1].name, i),
         *(_maximum_values(chain[-1].name, i) if analysed.bounds.needs_row_max else _bounded_values(i)),
         Value(f"exp_head[{i}]", f"mma_pv_head[{i}]", "p", name="p_head", part=head),

@@ -12,6 +12,7 @@ from typing import Literal
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule.choose_share import EQUAL, step_bound
+from attnspec.lowering.schedule.choose_tiles import choose_tiles
 from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.place import ask
 from attnspec.lowering.schedule.refuse_pair import can_pair
@@ -47,8 +48,9 @@ def estimate(analysed: Analysed, limits: Limits, ctas: Literal[1, 2], direction:
 
 
 def choose_ctas(analysed: Analysed, limits: Limits) -> Literal[1, 2]:
-    """CTAs of a work tile of the forward: two where that makes a step shorter, which only fewer loads can."""
-    if not can_pair(analysed, limits):
+    """CTAs of a work tile of the forward: two where that makes a step shorter, which only fewer loads can; one where TMA brings
+    tiles of tensors, which it does for one alone."""
+    if not can_pair(analysed, limits) or choose_tiles(analysed, limits):
         return 1
     one = estimate(analysed, limits, 1)
     if one.loads <= one.work:
@@ -60,6 +62,8 @@ def explain_ctas(analysed: Analysed, limits: Limits, chosen: int) -> str:
     """Both forms of a forward in a line each, and which is taken."""
     if not can_pair(analysed, limits):
         return f"CTAs a work tile: {chosen}; two cannot share the tiles of these head dimensions on this target"
+    if choose_tiles(analysed, limits):
+        return f"CTAs a work tile: {chosen}; tiles of tensors come through TMA for one CTA, element by element for two"
     best = choose_ctas(analysed, limits)
     why = "as the model would choose" if best == chosen else f"as asked; the model would choose {best}"
     rows = (tell(estimate(analysed, limits, ctas)) for ctas in (1, 2))

@@ -76,7 +76,7 @@ class _Counter:
             return in_registers
         spec, split = self.analysed.spec, self.choices.probability_split
         match operation.kind:
-            case "load_k" | "load_v":
+            case "load_k" | "load_v" | "load_tile0" | "load_tile1":
                 return Price(ISSUE, GLOBAL_LOAD)
             case "mma_qk":
                 return self.product(self.dataflow.tile_kv, spec.head_dim, from_shared=2)

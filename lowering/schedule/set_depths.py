@@ -1,5 +1,6 @@
 """How many copies of each buffer: one for each query tile, and for streams as many as shared memory has left."""
 
+from attnspec.lowering.dataflow.forward import LOAD_TILE
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.last_copy import last_bytes
 from attnspec.lowering.schedule.limits import Limits
@@ -53,7 +54,8 @@ def _taken(dataflow: Dataflow, depths: dict[str, int], *, least: bool = False) -
 
 def _streams(dataflow: Dataflow) -> dict[str, int]:
     """Buffers that keys and values come through: the large ones that TMA fills every step, with the least slots of a lane."""
-    loads = {item.name: item.query_tile for item in dataflow.operations if item.engine == "tma" and item.rate == "step"}
+    streamed = (item for item in dataflow.operations if item.engine == "tma" and item.rate == "step")
+    loads = {item.name: item.query_tile for item in streamed if not item.kind.startswith(LOAD_TILE)}
     writers: dict[str, set[str]] = {}
     for value in dataflow.values:
         if value.producer in loads and value.buffer is not None:

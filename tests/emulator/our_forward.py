@@ -9,7 +9,7 @@ from attnspec.runtime.call import Call as CheckedCall
 from attnspec.runtime.declared import check_declared
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 from attnspec.runtime.emulated_program import EmulatedProgram
-from attnspec.runtime.kernel_arguments import empty_results, forward_arguments
+from attnspec.runtime.kernel_arguments import boxed_of, empty_results, forward_arguments
 
 import attnspec
 from attnspec import stages
@@ -42,10 +42,11 @@ def subject_of(variant: str) -> Subject:
     attention = attnspec.build(path_of(variant), on="emulator", **SMALL.get(variant, {}))
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
-    return Subject(program.binary.compiled, tuple(call(attention, case) for case in CASES))
+    boxed = boxed_of(program.emitted.manifest, len(attention.spec.tensors))
+    return Subject(program.binary.compiled, tuple(call(attention, case, boxed) for case in CASES))
 
 
-def call(attention: attnspec.Attention, case: Case) -> Call:
+def call(attention: attnspec.Attention, case: Case, boxed: tuple[bool, ...]) -> Call:
     """Its arguments with one processor; results hold NaN before it."""
     inputs = draw_inputs(attention.spec, fit_shape(attention.spec, case.shape), 1)
     if case.infinite:
@@ -54,4 +55,4 @@ def call(attention: attnspec.Attention, case: Case) -> Call:
     declared = check_declared(attention.spec, inputs.tensors, layout, inputs.q.device)
     checked = CheckedCall(inputs.q * case.spread, inputs.k, inputs.v, declared, layout, False)
     out, lse = empty_results(checked, inputs.v.shape[-1])
-    return Call((*forward_arguments(checked, out.fill_(torch.nan), lse.fill_(torch.nan), case.parts), 1))
+    return Call((*forward_arguments(checked, out.fill_(torch.nan), lse.fill_(torch.nan), case.parts, boxed), 1))

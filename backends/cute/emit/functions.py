@@ -18,6 +18,11 @@ from attnspec.language.spec import Spec
 
 LOG2_E = math.log2(math.e)
 SCORE = Name("score", "float")
+PLACES = {
+    "key": ("kv", "A value of a key"),
+    "distance": ("distance", "A value of a distance q - kv"),
+    "element": ("q, kv", "An element of a tensor"),
+}
 MOST_GATHERED = 4  # conditions of a key beside a row of scores in registers
 
 
@@ -44,14 +49,14 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def write_functions(source: Source, analysed: Analysed) -> None:
-    """All functions of the variant, and `MODS`, which hands them to the roles."""
+def write_functions(source: Source, analysed: Analysed, tiles: int = 0) -> None:
+    """All functions of the variant, and `MODS`, which hands them to the roles. tiles: tensors of which TMA brings tiles."""
     spec = analysed.spec
     write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
     purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
     write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
     peeled = peel(analysed)
-    staging = stage(replace(spec, score=peeled.score))
+    staging = stage(replace(spec, score=peeled.score), tiles)
     near = ", staged" if staging.values else ""
     _write_staged(source, spec, staging)
     has_score = spec.score != SCORE
@@ -71,7 +76,7 @@ def write_functions(source: Source, analysed: Analysed) -> None:
         factor = Binary("*", spec.scale, Number(peeled.inner, "float"), "float")
         factor = Number(spec.scale.value * peeled.inner, "float") if isinstance(spec.scale, Number) else factor
         write_function(source, spec, "score_factor", "at", "What q . k is multiplied by for `new_score`.", [factor])
-    score_reads = has_score and reads_memory(rest[:1])
+    score_reads = has_score and (reads_memory(rest[:1]) or len(staging.tiles) > 1)
     mask_reads = spec.mask is not None and (reads_memory(rest[-1:]) or is_long(rest[-1]))
     _write_mods(source, analysed, peeled, score_reads, mask_reads, staging)
 
@@ -79,9 +84,11 @@ def write_functions(source: Source, analysed: Analysed) -> None:
 def _write_staged(source: Source, spec: Spec, staging: Staging) -> None:
     """`staged0`, `staged1`, ...: values that are brought to shared memory once a tile."""
     for number, value in enumerate(staging.values):
-        place = "kv" if value.axis == "key" else "distance"
-        purpose = f"A value of {'a key' if value.axis == 'key' else 'a distance q - kv'}, staged in shared memory."
-        write_function(source, spec, f"staged{number}", f"{place}, at", purpose, [value.expr])
+        place, what = PLACES[value.axis]
+        write_function(source, spec, f"staged{number}", f"{place}, at", f"{what}, staged in shared memory.", [value.expr])
+        if value.axis == "element":
+            purpose = f"Where in `{value.read.tensor}` all elements of a tile are."
+            write_function(source, spec, f"where{number}", "at", purpose, value.read.indices[:-2], is_tuple=True)
 
 
 def _write_mods(
@@ -103,7 +110,9 @@ def _write_mods(
         if staging.values:
             with source.block("stages=("):
                 for number, value in enumerate(staging.values):
-                    source.line(f"Stage(staged{number}, {value.axis!r}, {value.expr.kind == 'float'}, {value.in_score}),")
+                    where = f", where{number}" if value.axis == "element" else ""
+                    kind = value.expr.kind == "float"
+                    source.line(f"Stage(staged{number}, {value.axis!r}, {kind}, {value.in_score}{where}),")
             source.line("),")
     source.line(")")
 

@@ -1,13 +1,14 @@
 """Facts of a compiled variant in JSON types: what a launch passes, and what the schedule promises."""
 
+from collections.abc import Collection
 from typing import Any
 
 from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.analysis.packing import packing
 from attnspec.lowering.dataflow.backward import PLANES
 from attnspec.lowering.dataflow.backward_shape import shape_of
+from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors
 from attnspec.lowering.schedule.schedule import Schedule
 
 from attnspec.language.show import show
@@ -42,7 +43,7 @@ def work_of(analysed: Analysed, schedule: Schedule) -> dict[str, Any]:
     flow = schedule.dataflow
     if schedule.target != "sm100" or flow.direction != "forward":
         return {}
-    packs = packing(analysed).is_allowed and flow.ctas == 1
+    packs = packing_of(analysed, flow).is_allowed
     return {"rows": flow.tile_q * flow.query_tiles * flow.ctas, "keys": flow.tile_kv, "packs": packs, "ctas": flow.ctas}
 
 
@@ -50,7 +51,8 @@ def _arguments_of(spec: Spec, schedule: Schedule) -> list[dict[str, Any]]:
     if schedule.dataflow.direction == "backward":
         return backward_arguments_of(spec, schedule.dataflow.deterministic)
     has_parts = schedule.target == "sm100"
-    return arguments_of(spec) + (parts_of() if has_parts else [])
+    boxed = {tensor.name for tensor in tiled_tensors(spec, schedule.dataflow)} if has_parts else set[str]()
+    return arguments_of(spec, boxed) + (parts_of() if has_parts else [])
 
 
 def parts_of() -> list[dict[str, Any]]:
@@ -59,13 +61,14 @@ def parts_of() -> list[dict[str, Any]]:
     return [*scratch, {"name": "parts", "dtype": "i32", "rank": 0, "width": None}]
 
 
-def arguments_of(spec: Spec) -> list[dict[str, Any]]:
-    """Tensors that `forward` takes, in order. width: length of the last axis where the spec fixes it."""
+def arguments_of(spec: Spec, boxed: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Tensors that `forward` takes, in order. width: length of the last axis where the spec fixes it. boxed: declared tensors of
+    which TMA takes boxes."""
     width, width_v = spec.head_dim, spec.head_dim_v
     given = [("q", width), ("k", width), ("v", width_v), ("out", width_v)]
     rows: list[dict[str, Any]] = [{"name": name, "dtype": spec.dtype, "rank": 4, "width": size} for name, size in given]
     rows.append({"name": "lse", "dtype": "f32", "rank": 3, "width": None})
-    return rows + declared_of(spec) + places_of(spec)
+    return rows + declared_of(spec, boxed) + places_of(spec)
 
 
 def places_of(spec: Spec) -> list[dict[str, Any]]:
@@ -112,10 +115,11 @@ def scratch_of(schedule: Schedule) -> dict[str, int]:
     return {"tile_q": schedule.dataflow.tile_q, "planes": PLANES, "width": shape.parts * shape.sum_width, **more}
 
 
-def declared_of(spec: Spec) -> list[dict[str, Any]]:
-    """The variant's own tensors."""
+def declared_of(spec: Spec, boxed: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The variant's own tensors; `boxed` is told only of those that are."""
     names = attribute_names(spec)
     return [
         {"name": names[tensor.name], "dtype": tensor.dtype, "rank": max(1, len(tensor.shape)), "width": None}
+        | ({"boxed": True} if tensor.name in boxed else {})
         for tensor in spec.tensors
     ]

@@ -26,6 +26,7 @@ class Tiles:
     itself, since held from the kernel's beginning they spill; then the number of the first doubtful work tile (see `unseen`).
     q_few, o_few: q and o in boxes of a few rows, for work tiles of several heads; None where there are none.
     parts_out, parts_stats: where work tiles that share out keys leave products, maxima and sums, see `merge`.
+    tensors: boxes of the variant's tensors of which tiles are brought.
     """
 
     q: Box
@@ -41,19 +42,22 @@ class Tiles:
     o_few: Any = None
     parts_out: Any = None
     parts_stats: Any = None
+    tensors: tuple[Box, ...] = ()
 
 
 @dataclass(frozen=True)
 class Stage:
     """A value of a key or of a distance that is brought to shared memory once a tile. value(place, at): it, a float or an int.
 
-    axis: "key" (place: the key's position) or "distance" (place: q - kv). in_score: whether not only the mask needs it.
+    axis: "key" (place: the key's position) or "distance" (place: q - kv); or "element", a tensor's element for each query and
+    key: value(q, kv, at), and where(at): indices of its axes but the last two. in_score: whether not only the mask needs it.
     """
 
     value: Callable[..., Any]
     axis: str
     is_float: bool
     in_score: bool
+    where: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

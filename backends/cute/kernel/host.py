@@ -76,6 +76,35 @@ def box(
     return Box(atom, from_global, to_shared)
 
 
+def tensor_atom(plan: Widths, tensor: cute.Tensor) -> tuple[Any, Any]:
+    """TMA descriptor that loads boxes of a variant's tensor [..., len_q, len_kv], and its coordinate tensor (query, key, ...)."""
+    last = cute.rank(tensor) - 1
+    view = cute.make_tensor(tensor.iterator, cute.select(tensor.layout, mode=[last - 1, last, *reversed(range(last - 1))]))
+    op = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+    return cpasync.make_tiled_tma_atom(op, view, *tensor_box(plan, tensor.element_type))
+
+
+def tensor_box(plan: Widths, element: Any) -> tuple[Any, tuple[int, int]]:
+    """Layout and shape of such a box: 128 bytes of each row of a query tile, in a 128-byte swizzle."""
+    shape = (plan.tile_q, 8 * plan.row_bytes // element.width)
+    atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, element)
+    return cute.tile_to_shape(atom, shape, order=(0, 1)), shape
+
+
+def tensor_boxes(plan: Widths, atom: Any, source: cute.Tensor, shared: Any, number: int) -> Box:
+    """The boxes of the plan's `number`-th tensor of which tiles are brought, by their first query and key."""
+    tile = plan.tensor_tiles[number]
+    layout, shape = tensor_box(plan, tile.element)
+    first, count = cute.recast_ptr(shared + tile.offset, dtype=tile.element), plan.lanes * tile.stride // plan.box_bytes
+    outer = cute.append(layout.outer, cute.make_layout(count, stride=shape[0] * shape[1]))
+    boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
+    parts = by_first_row(cute.local_tile(source, shape, (None,) * cute.rank(source)), source, True)
+    to_shared, from_global = cpasync.tma_partition(
+        atom, 0, cute.make_layout(1), cute.group_modes(boxes, 0, 2), cute.group_modes(parts, 0, 2)
+    )
+    return Box(atom, from_global, to_shared)
+
+
 def by_first_row(parts: cute.Tensor, source: cute.Tensor, any_column: bool) -> cute.Tensor:
     """Boxes by the row that they start at, any row, not by their number; if asked for, by the column too."""
     shape, stride = parts.shape, parts.stride

@@ -37,6 +37,7 @@ class Widths:
     programs: dict[str, tuple[Step, ...]]
     ctas: int = 1  # that work on one tile together
     key_tiles: int = 1  # of a step: where there are two, lanes are key tiles of one query tile
+    tensor_tiles: tuple[Any, ...] = ()  # where tiles of tensors are
 
     @property
     def lanes(self) -> int:

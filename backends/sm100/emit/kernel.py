@@ -1,5 +1,8 @@
 """The kernel function (storage, set-up, warp dispatch) and the host function that launches it."""
 
+from collections.abc import Sequence
+
+from attnspec.backends.cute.emit.dialect import attribute_names
 from attnspec.backends.cute.emit.dispatch import IDLE, write_dispatch
 from attnspec.backends.cute.emit.sequences import sequences_of, tensor_names
 from attnspec.backends.source import Source
@@ -15,10 +18,13 @@ PAIR_BOXES = {
 STAND_BY = "stand_by"
 
 
-def write_kernel(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
-    """`forward_kernel` and `forward`. packs: whether the heads of a group may share work tiles."""
-    _write_device(source, schedule, spec, packs)
-    _write_host(source, schedule, spec, packs)
+def write_kernel(source: Source, schedule: Schedule, spec: Spec, packs: bool, tiled: Sequence[str] = ()) -> None:
+    """`forward_kernel` and `forward`. packs: whether the heads of a group may share work tiles.
+
+    tiled: tensors of which TMA brings tiles.
+    """
+    _write_device(source, schedule, spec, packs, tiled)
+    _write_host(source, schedule, spec, packs, tiled)
 
 
 def write_opening(source: Source, schedule: Schedule, lanes: str = "") -> int:
@@ -33,7 +39,7 @@ def write_opening(source: Source, schedule: Schedule, lanes: str = "") -> int:
     return allocator
 
 
-def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
+def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool, tiled: Sequence[str]) -> None:
     atoms = "q_atom, q, k_atom, k, v_atom, v, o_atom, o"
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     source.blank(2)
@@ -42,16 +48,17 @@ def _write_device(source: Source, schedule: Schedule, spec: Spec, packs: bool) -
     numbers = "sizes: tuple, facts: tuple, ctas: Int32, rounds: tuple, parts: Int32"
     if packs:
         atoms, numbers = f"{atoms}, q_few_atom, q_few, o_few_atom, o_few", f"{numbers}, row_bits: Int32"
+    atoms += "".join(f", tile{number}_atom, tile{number}" for number in range(len(tiled)))
     with source.block(f"def forward_kernel({atoms}, {results}{tensors}, {numbers}):"):
         # Beside a row of scores that the file rewrites before its maximum, what every lane's signal needs spills.
         is_full = any(operation.kind == "score" for operation in schedule.dataflow.operations)
         allocator = write_opening(source, schedule, "" if is_full else ", lanes=32")
-        _write_bundles(source, schedule, spec, packs)
+        _write_bundles(source, schedule, spec, packs, len(tiled))
         write_roles(source, schedule)
         source.line(f"tear_down(PLAN, starts, warp, {allocator})")
 
 
-def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
+def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool, tiled: int) -> None:
     is_pair, values = schedule.dataflow.ctas > 1, ("kv_offset", "kv_stride", "kv_depth")
     if schedule.dataflow.key_tiles > 1:
         values = ("values.offset", "values.stride", "values.depth")
@@ -72,6 +79,9 @@ def _write_bundles(source: Source, schedule: Schedule, spec: Spec, packs: bool) 
         for name, depth in (("q", "query_tiles"), ("o", "o_depth")) if packs else ():
             count = f"PLAN.{depth} * PLAN.{name}_stride // (FEW * PLAN.row_bytes)"
             source.line(f"{name}_few=host.box(PLAN, {name}_few_atom, {name}_few, shared, PLAN.{name}_offset, {count}, FEW),")
+        if tiled:
+            names = (f"host.tensor_boxes(PLAN, tile{number}_atom, tile{number}, shared, {number})," for number in range(tiled))
+            source.line(f"tensors=({' '.join(names)}),")
     source.line(")")
     names = ", ".join(f"{name}={name}" for name in tensor_names(spec))
     source.line(f"tensors = SimpleNamespace({names})")
@@ -113,7 +123,7 @@ def _condition(role: Role, schedule: Schedule) -> str:
     return f"(warp == {role.warps[0]}) & (pair.rank() == pair.LEADER)" if is_joint else f"warp == {role.warps[0]}"
 
 
-def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> None:
+def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool, tiled: Sequence[str]) -> None:
     is_pair = schedule.dataflow.ctas > 1
     tensors = "".join(f", {name}: cute.Tensor" for name in tensor_names(spec))
     values = "".join(f", {name}" for name in tensor_names(spec))
@@ -135,6 +145,9 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
             else:
                 rows = (", PLAN.key_rows" if is_pair and name == "k" else ", PLAN.tile_kv") if name in "kv" else ""
                 source.line(f"{name}_atom, {name}_source = host.{kind}_atom(PLAN, {view}{rows})")
+        own = attribute_names(spec)
+        for number, name in enumerate(tiled):
+            source.line(f"tile{number}_atom, tile{number} = host.tensor_atom(PLAN, {own[name]})")
         source.line(f"sizes = ({sequences.batch}, q.shape[2], k.shape[2], {sequences.lengths})")
         source.line(f"facts = (q.shape[1], k.shape[1], {sequences.facts})")
         if packs:
@@ -144,6 +157,7 @@ def _write_host(source: Source, schedule: Schedule, spec: Spec, packs: bool) -> 
         given = f"PLAN, Sizes(*sizes), {sequences.module}.sequences(*facts), k.shape[1], {own}{cut}"
         source.line(f"ctas, rounds = deal_tiles({given})")
         atoms = ", ".join(f"{name}_atom, {name}_source" for name in ("q", "k", "v", "o", *(("q_few", "o_few") if packs else ())))
+        atoms += "".join(f", tile{number}_atom, tile{number}" for number in range(len(tiled)))
         more = ", parts, row_bits" if packs else ", parts"
         numbers = f"sizes, facts, ctas, rounds{more}"
         limits = "block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes, stream=stream, min_blocks_per_mp=1"

@@ -10,7 +10,7 @@ from attnspec.backends.sm100.emit.kernel import role_functions, write_kernel
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.analysis.packing import packing
+from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors
 from attnspec.lowering.schedule.schedule import Schedule
 
 KERNEL = "attnspec.backends.sm100.kernel"
@@ -21,20 +21,22 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     source = Source()
     write_header(source, analysed.spec, schedule)
     body = Source()
-    write_functions(body, analysed)
-    packs = packing(analysed).is_allowed and schedule.dataflow.ctas == 1
+    tiles = tiled_tensors(analysed.spec, schedule.dataflow)
+    write_functions(body, analysed, len(tiles))
+    packs = packing_of(analysed, schedule.dataflow).is_allowed
     _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, packs)
     source.blank()
-    write_plan(source, schedule, analysed.spec.dtype)
+    write_plan(source, schedule, analysed.spec.dtype, [tensor.dtype for tensor in tiles])
     source.blank()
     write_pipes(source, schedule)
-    write_functions(source, analysed)
-    write_kernel(source, schedule, analysed.spec, packs)
+    write_functions(source, analysed, len(tiles))
+    write_kernel(source, schedule, analysed.spec, packs, [tensor.name for tensor in tiles])
     return Module("forward", str(source), source.spans)
 
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str, packs: bool) -> None:
     """What the module needs, and the roles it uses, no others."""
+    has_tiles = any(item.buffer.startswith("tile") for item in schedule.placements)
     write_compiler_imports(source, kind)
     write_block_imports(source, functions)
     if schedule.dataflow.ctas > 1:
@@ -46,7 +48,8 @@ def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str
     source.line(f"from {SHARED}.plan import Step")
     source.line(f"from {SHARED}.shares import Rounds, Sizes, Work, deal_tiles")
     source.line(f"from {KERNEL}.blocks.set_up import set_up, tear_down")
-    source.line(f"from {KERNEL}.plan import Plan{', Ring' if schedule.dataflow.key_tiles > 1 else ''}")
+    beside = [("Ring", schedule.dataflow.key_tiles > 1), ("TensorTile", has_tiles)]
+    source.line(f"from {KERNEL}.plan import {', '.join(['Plan', *(name for name, is_used in beside if is_used)])}")
     for name in role_functions(schedule):
         source.line(f"from {KERNEL}.roles.{name} import {name}")
     source.line("from cutlass import Float32, Int32, Int64")

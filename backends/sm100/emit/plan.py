@@ -1,5 +1,6 @@
 """The `PLAN` literal: every number of the schedule that the kernel library needs."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from attnspec.backends.cute.emit.pipes import barrier_count
@@ -7,16 +8,21 @@ from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_prog
 from attnspec.backends.source import Source
 from attnspec.lowering.schedule.schedule import Schedule
 
+TYPES = {**ELEMENTS, "f32": "cutlass.Float32", "i32": "cutlass.Int32", "bool": "cutlass.Uint8"}
 PROGRAMS = ("load", "mma")  # roles whose order of operations is the schedule's to say
 
 
-def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
-    """`PLAN = Plan(...)`, a line a fact or two."""
+def write_plan(source: Source, schedule: Schedule, dtype: str, tiles: Sequence[str] = ()) -> None:
+    """`PLAN = Plan(...)`, a line a fact or two. tiles: types of the tensors of which TMA brings tiles."""
     with source.block("PLAN = Plan("):
         source.line(f"element={ELEMENTS[dtype]},")
         for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
         write_programs(source, schedule, PROGRAMS)
+        if tiles:
+            places = [schedule.placement(f"tile{number}") for number in range(len(tiles))]
+            rows = (f"TensorTile({TYPES[dtype]}, {at.offset}, {at.size})" for dtype, at in zip(tiles, places, strict=True))
+            source.line(f"tensor_tiles=({''.join(f'{row}, ' for row in rows).rstrip()}),")
         if schedule.dataflow.ctas > 1:
             source.line(f"ctas={schedule.dataflow.ctas},")
         if schedule.dataflow.key_tiles > 1:

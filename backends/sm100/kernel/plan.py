@@ -17,13 +17,22 @@ class Ring:
 
 
 @dataclass(frozen=True)
+class TensorTile:
+    """A tensor's tile for a query tile and the keys of a step. element: its type; offset, stride: of the slots, one a lane."""
+
+    element: Any
+    offset: int
+    stride: int
+
+
+@dataclass(frozen=True)
 class Plan(Widths):
     """Numbers of a forward kernel.
 
     Offsets in shared memory are bytes from the start of dynamic shared memory, in tensor memory 32-bit columns; `*_stride` is
     the distance between copies (query tiles, or slots of a ring). programs: role kind -> its steps.
     values: the ring of values, where keys have kv_* to themselves; None where both share it. maxima_offset: where the key tiles
-    of a step hand on the row maximum, a number for each row and key tile.
+    of a step hand on the row maximum, a number for each row and key tile. tensor_tiles: of the tensors of which TMA brings tiles.
     """
 
     element: Any
@@ -68,6 +77,7 @@ class Plan(Widths):
     key_tiles: int = 1
     values: Ring | None = None
     maxima_offset: int = 0
+    tensor_tiles: tuple[TensorTile, ...] = ()
 
     @property
     def value_ring(self) -> Ring:

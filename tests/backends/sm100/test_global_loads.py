@@ -44,11 +44,12 @@ def loads_a_step(text: str) -> float:
         ("learned bias: f32[len_q + len_kv]\ninput gate: f32[len_kv]\nscore = score * gate[kv] + bias[q - kv + len_kv]\n", 3),
         ("learned slopes: f32[heads]\nscore = score + slopes[h] * (kv - qpos)\n", 0),
         ("input gain: f32[len_q]\nscore = score * gain[q]\n", 0),
-        ("input gain: f32[len_q, len_kv]\nscore = score * gain[q, kv]\n", KEYS),
+        ("input gain: f32[len_q, len_kv]\nscore = score * gain[q, kv]\n", 0),
+        ("input gain: f32[len_q, len_kv]\nscore = score * gain[q, kv - kv % 2]\n", KEYS),
     ],
-    ids=["key", "distance", "both", "head", "row", "element"],
+    ids=["key", "distance", "both", "head", "row", "element", "some element"],
 )
-def test_a_row_loads_a_value_a_key_or_two_a_distance_and_each_element_only_its_own(text: str, expected: int) -> None:
+def test_a_row_loads_a_value_a_key_two_a_distance_no_element_of_a_tile_and_each_other_one(text: str, expected: int) -> None:
     assert loads_a_step(text) == expected
 
 

@@ -54,6 +54,8 @@ class _Unstaged:
     def value(self, number: int) -> Any:
         """The `number`-th of them."""
         stage = self.mods.stages[number]
+        if stage.axis == "element":
+            return stage.value(self.q, self.key, self.place)
         return stage.value(self.key if stage.axis == "key" else self.q - self.key, self.place)
 
 

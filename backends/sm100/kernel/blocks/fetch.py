@@ -4,13 +4,15 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.bundles import Box, Tiles
+from attnspec.backends.cute.kernel.bundles import Box, Mods, Tiles
 from attnspec.backends.cute.kernel.cut import FEW, rows_of
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, barrier, before, copy, producing
 from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.work import At, Work, query_tile
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Int32
+
+LOAD_TENSOR = "load_tile"  # and a number: the operation that brings a tensor's tile
 
 
 def announce(plan: Plan, pipes: Pipes, step: Step, now: Now, boxes: int) -> tuple[Any, Any]:
@@ -35,6 +37,18 @@ def _load_boxes(plan: Plan, box: Box, place: tuple[Any, Any, Any], width: int, r
     for column in range(-(-width // plan.box_columns)):
         target = box.boxes[None, first + column * stride]
         cute.copy(box.atom, box.source[None, row, column, head, axis], target, tma_bar_ptr=full)
+
+
+def load_tensor(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods, at: At, step: Step, keys: Any, now: Now) -> None:
+    """A query tile's part of a tensor, for the keys from `keys` on."""
+    number = int(step.operation.removeprefix(LOAD_TENSOR))
+    own, box, slot = query_tile(plan, work, at, step.lane, 0), tiles.tensors[number], plan.tensor_tiles[number]
+    stage = [one for one in mods.stages if one.axis == "element"][number]
+    columns = 8 * plan.row_bytes // slot.element.width
+    first, full = announce(plan, pipes, step, now, slot.stride // plan.box_bytes)
+    for index in range(slot.stride // plan.box_bytes):
+        place = (own.q_first + own.place, keys + index * columns, *reversed(stage.where(own)))
+        cute.copy(box.atom, box.source[None, *place], box.boxes[None, first + index], tma_bar_ptr=full)
 
 
 @cute.jit

@@ -14,7 +14,7 @@ from cutlass import Float32
 @dataclass(frozen=True)
 class Place:
     """A thread's own: its lane (query tile, or key tile of a step), its row, where its row of S, of P, its statistics and staged
-    values are."""
+    values are, and the tiles of tensors."""
 
     lane: Any
     thread: Any
@@ -22,6 +22,7 @@ class Place:
     p: Any
     stats: Any
     staged: Any
+    tensors: tuple[Any, ...] = ()
 
 
 def find_place(plan: Plan, tiles: Tiles) -> Place:
@@ -32,7 +33,8 @@ def find_place(plan: Plan, tiles: Tiles) -> Place:
     s = tensor_memory.warp_address(tensor, plan.s_column + lane * plan.s_stride, thread // 32)
     p = tensor_memory.warp_address(tensor, plan.p_column + lane * plan.p_stride, thread // 32)
     staged = tiles.shared + plan.staged_offset + lane * plan.staged_stride
-    return Place(lane, thread, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread, staged)
+    tensors = tuple(tiles.shared + tile.offset + lane * tile.stride for tile in plan.tensor_tiles)
+    return Place(lane, thread, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread, staged, tensors)
 
 
 def share_row(plan: Plan, pipes: Pipes, place: Place, end: Now, row_max: Float32, row_sum: Float32) -> None:

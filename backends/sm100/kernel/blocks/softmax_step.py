@@ -64,7 +64,7 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
     if is_fused(mods, is_partial):
         return load_scores(address, plan.tile_kv)
     if reads:
-        is_by_words = mods.mask_reads or bool(mods.stages)  # a mask word is made of 32 keys
+        is_by_words = mods.mask_reads or any(stage.axis != "element" or mods.mask for stage in mods.stages)  # of 32 keys
         _rewrite(plan, mods, address, element, is_partial, CHUNK if is_by_words else CHUNK // 2)
     s = load_scores(address, plan.tile_kv)
     if not reads:

@@ -1,9 +1,10 @@
 """Values of keys and of distances in shared memory: brought once a tile, by all threads of a query tile, for all its elements.
+Tiles of tensors that have an element for each query and key are there too, which TMA brings.
 
 A thread fetches one key's value, or two diagonals', before it waits for the scores, and puts them down after: by then every
 warp has read what was there, since it gave its scores back only then; where it did before (`softmax_step.reads_late`), the warps
 meet first. Keys' values are read four at a time, the same for all threads of a warp; distances' lie one word on from thread to
-thread.
+thread; elements come 16 bytes at a time out of the thread's own row.
 """
 
 from dataclasses import dataclass, field
@@ -11,24 +12,26 @@ from typing import Any
 
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Stage
-from attnspec.backends.cute.kernel.plan import Widths
-from cutlass import Float32, Int32
+from attnspec.backends.sm100.kernel.blocks.softmax_place import Place
+from attnspec.backends.sm100.kernel.plan import Plan
+from cutlass import BFloat16, Float32, Int32, Uint32
 
 WORD_BYTES = 4
 VECTOR = 4  # words of a 16-byte load
 FIRST_BARRIER = 2  # named barriers of the query tiles; 0 is the whole block's, 1 that of the warps that work
+ROW_BYTES, CHUNK_BYTES = 128, 16  # of a box's row, and of what the swizzle moves: the chunk's number, exclusive or the row's
 
 
-def _words(plan: Widths, stage: Stage) -> int:
-    return plan.tile_kv if stage.axis == "key" else plan.tile_q + plan.tile_kv
+def _words(plan: Plan, stage: Stage) -> int:
+    return {"key": plan.tile_kv, "distance": plan.tile_q + plan.tile_kv, "element": 0}[stage.axis]
 
 
-def fetch(plan: Widths, mods: Mods, element: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
+def fetch(plan: Plan, mods: Mods, element: Any, thread: Any, is_partial: bool) -> list[list[Any]]:
     """This thread's values of each stage, read from where the variant's tensors are; none of what only a mask would use."""
     found: list[list[Any]] = []
     least = element.at.q_first - element.first_key - (plan.tile_kv - 1)
     for stage in mods.stages:
-        if not (is_partial or stage.in_score):
+        if not (is_partial or stage.in_score) or stage.axis == "element":
             found.append([])
         elif stage.axis == "key":
             found.append([stage.value(element.first_key + thread, element.at)])
@@ -37,14 +40,12 @@ def fetch(plan: Widths, mods: Mods, element: Any, thread: Any, is_partial: bool)
     return found
 
 
-def put(
-    plan: Widths, mods: Mods, fetched: list[list[Any]], address: Any, own: tuple[Any, Any], lane: Any, waits: bool
-) -> "Staged":
-    """Values to shared memory, complete for all threads of the query tile when this returns. own: a thread, and its row.
+def put(plan: Plan, mods: Mods, fetched: list[list[Any]], place: Place, row: Any, waits: bool) -> "Staged":
+    """Values to shared memory, complete for all threads of the query tile when this returns. row: of the thread, in its tile.
 
     waits: whether some warps may still read what is there.
     """
-    thread, row = own
+    thread, lane, address = place.thread, place.lane, place.staged
     own_word, offset = Int32(address + thread * WORD_BYTES), 0
     if waits and any(fetched):
         _meet(plan, lane)
@@ -57,10 +58,11 @@ def put(
         offset += words * WORD_BYTES
     if any(fetched):
         _meet(plan, lane)
-    return Staged(plan, mods.stages, Int32(address), Int32(address + row * WORD_BYTES))
+    tiles = tuple(Int32(start + row * ROW_BYTES) for start in place.tensors)
+    return Staged(plan, mods.stages, Int32(address), Int32(address + row * WORD_BYTES), tiles, Int32(row % 8 * CHUNK_BYTES))
 
 
-def _meet(plan: Widths, lane: Any) -> None:
+def _meet(plan: Plan, lane: Any) -> None:
     """All threads of the query tile."""
     ptx(f"bar.sync {{$r0}}, {plan.tile_q};", Int32(lane) + FIRST_BARRIER)
 
@@ -83,18 +85,23 @@ class Staged:
     """What lies in shared memory for the elements of a row from some key on.
 
     keys: address of that key's values; distances: of what a distance of no keys, that of the row itself, would be.
-    loaded: vectors of keys' values that have been read, by stage and place.
+    tiles: of the row in each tensor's tile, and turn: by what its chunks are moved; first: keys of the step before that key.
+    loaded: vectors of keys' values and of elements that have been read, by stage and place.
     """
 
-    plan: Widths
+    plan: Plan
     stages: tuple[Stage, ...]
     keys: Any
     distances: Any
+    tiles: tuple[Any, ...] = ()
+    turn: Any = None
+    first: Any = 0
     loaded: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict)
 
     def moved(self, keys: Any) -> "Staged":
         """The same row, some keys on."""
-        return Staged(self.plan, self.stages, self.keys + keys * WORD_BYTES, self.distances - keys * WORD_BYTES)
+        places = (self.keys + keys * WORD_BYTES, self.distances - keys * WORD_BYTES)
+        return Staged(self.plan, self.stages, *places, self.tiles, self.turn, self.first + keys)
 
     def at(self, index: int) -> "StagedElement":
         """The values of one element."""
@@ -115,6 +122,18 @@ class Staged:
         offset = self._offset(number) + (self.plan.tile_kv - 1 - index) * WORD_BYTES
         return ptx(f"ld.shared.b32 {{$w0}}, [{{$r0}}+{offset}];", self.distances, returns=[_kind(self.stages[number])])
 
+    def of_element(self, number: int, index: int) -> Any:
+        """An element of the row and the key that is `index` on."""
+        which = sum(stage.axis == "element" for stage in self.stages[:number])
+        element = self.plan.tensor_tiles[which].element
+        vector, place = divmod(index, 8 * CHUNK_BYTES // element.width)
+        if (number, vector) not in self.loaded:
+            chunk, chunks = self.first * element.width // (8 * CHUNK_BYTES) + vector, ROW_BYTES // CHUNK_BYTES
+            box = chunk // chunks * (self.plan.tile_q * ROW_BYTES)
+            address = self.tiles[which] + box + ((chunk % chunks * CHUNK_BYTES) ^ self.turn)
+            self.loaded[number, vector] = load_chunk(element, address)
+        return self.loaded[number, vector][place]
+
     def _offset(self, number: int) -> int:
         return sum(_words(self.plan, stage) for stage in self.stages[:number]) * WORD_BYTES
 
@@ -128,5 +147,25 @@ class StagedElement:
 
     def value(self, number: int) -> Any:
         """The `number`-th staged value."""
-        is_key = self.staged.stages[number].axis == "key"
-        return (self.staged.of_key if is_key else self.staged.of_distance)(number, self.index)
+        staged = self.staged
+        find = {"key": staged.of_key, "distance": staged.of_distance, "element": staged.of_element}
+        return find[staged.stages[number].axis](number, self.index)
+
+
+def load_chunk(element: Any, address: Any) -> tuple[Any, ...]:
+    """16 bytes of elements, as floats or ints."""
+    kind = element if element.width == 32 else Uint32
+    words = ptx("ld.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];", Int32(address), returns=[kind] * VECTOR)
+    if element.width == 32:
+        return words
+    if element.width == 8:
+        return tuple(Int32(word >> Uint32(shift) & Uint32(0xFF)) for word in words for shift in (0, 8, 16, 24))
+    if element is BFloat16:
+        return tuple(Uint32(part).bitcast(Float32) for word in words for part in (word << Uint32(16), word & Uint32(0xFFFF0000)))
+    return tuple(value for word in words for value in _halves(word))
+
+
+def _halves(word: Uint32) -> tuple[Float32, ...]:
+    """Two fp16 numbers of a word."""
+    text = "{.reg .b16 l, h; mov.b32 {l, h}, {$r0}; cvt.f32.f16 {$w0}, l; cvt.f32.f16 {$w1}, h;}"
+    return ptx(text, word, returns=[Float32, Float32])

@@ -13,6 +13,8 @@ from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_plac
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
 
+READERS = ("score", "mask")  # of tensors' tiles, beside the exponentials
+
 
 @cute.jit
 def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
@@ -66,10 +68,13 @@ def _step(
     fetched = staging.fetch(plan, mods, element, place.thread, is_partial)
     before(pipes, "load_s", lane, now)
     if mods.stages:
-        own, late = (place.thread, element.at.place), softmax_step.reads_late(plan, mods)
-        element = replace(element, staged=staging.put(plan, mods, fetched, place.staged, own, lane, late))
+        late = softmax_step.reads_late(plan, mods)
+        element = replace(element, staged=staging.put(plan, mods, fetched, place, element.at.place, late))
+    for kind in READERS:
+        before(pipes, kind, lane, now)
     s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
-    after(pipes, "load_s", lane, now)
+    for kind in ("load_s", *READERS):
+        after(pipes, kind, lane, now)
     if mods.midpoint is None:
         row_max, factor = softmax_step.new_maximum(plan, mods, s, row_max)
         before(pipes, "share_scale", lane, now)

@@ -77,8 +77,8 @@ def _step(
     fetched = staging.fetch(plan, mods, element, place.thread, is_partial)
     before(pipes, "load_s", lane, now)
     if mods.stages:
-        own, late = (place.thread, element.at.place), softmax_step.reads_late(plan, mods)
-        element = replace(element, staged=staging.put(plan, mods, fetched, place.staged, own, lane, late))
+        late = softmax_step.reads_late(plan, mods)
+        element = replace(element, staged=staging.put(plan, mods, fetched, place, element.at.place, late))
     s = softmax_step.finished_scores(plan, mods, place.s, element, is_partial)
     after(pipes, "load_s", lane, now)
     if mods.midpoint is None:

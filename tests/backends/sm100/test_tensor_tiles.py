@@ -1,0 +1,136 @@
+"""Tensors with an element for each query and key: TMA brings tiles of them, in the emulator and by what threads load."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors
+from attnspec.runtime.compare import compare
+from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs
+from attnspec.runtime.emulation import emulation
+from attnspec.runtime.kernel_arguments import as_boxed
+from torch import Tensor
+
+import attnspec
+from attnspec import stages
+
+HEAD = "attention tiled\nhead_dim {}\n"
+BIAS = "learned bias: f32[heads, len_q, len_kv]\nscore = score + bias[h, q, kv]\n"
+HALF = "input bias: bf16[batch, kv_heads, len_q, len_kv]\nscore = score + bias[b, hkv, q, kv]\nmask = causal\n"
+CAPPED = "dtype fp16\ninput bias: fp16[kv_heads, len_q, len_kv]\nscore = softcap(score + bias[hkv, q, kv], 30.0)\n"
+SHOWN = "input shown: bool[batch, len_q, len_kv]\nmask = shown[b, q, kv]\n"
+CLASSES = "learned bias: f32[heads, 8]\ninput kinds: i32[len_q, len_kv] in 0..7\nscore = score + bias[h, kinds[q, kv]]\n"
+POSITIVE = "input gain: f32[heads, len_q, len_kv]\nmask = gain[h, q, kv] > 0.0\n"
+TWO = "input shown: bool[len_q, len_kv]\ninput a: bf16[heads, len_q, len_kv]\nscore = score + a[h, q, kv]\nmask = shown[q, kv]\n"
+KEYED = "input bias: bf16[len_q, len_kv]\ninput gain: f32[len_kv]\nscore = score + bias[q, kv] * gain[kv]\nmask = causal\n"
+slow = pytest.mark.slow
+
+
+def built(text: str, dims: str = "64", **options: Any) -> attnspec.Attention:
+    return attnspec.build(HEAD.format(dims) + text, on="emulator", target="sm100", **options)
+
+
+def assert_right(attention: attnspec.Attention, inputs: Inputs) -> None:
+    rows = compare(attention, inputs, forward_only=True)
+    assert all(row.is_right for row in rows), [(row.name, row.error, row.worst) for row in rows]
+
+
+def tiled(text: str, dims: str = "64", **choices: Any) -> tuple[str, ...]:
+    """Names of the tensors of which a forward's tiles are brought."""
+    analysed = stages.analyse(stages.read(HEAD.format(dims) + text))
+    return tuple(tensor.name for tensor in tiled_tensors(analysed.spec, stages.draw(analysed, "forward", "sm100", **choices)))
+
+
+@pytest.mark.parametrize(
+    ("text", "dims", "expected"),
+    [
+        (BIAS, "64", ("bias",)),
+        (BIAS, "128", ()),  # two tiles of 64 KB find no room beside its keys
+        (HALF, "128", ("bias",)),
+        (TWO, "64", ("a", "shown")),
+        (CLASSES, "64", ("kinds",)),
+        ("input a: f32[len_kv, len_q]\nscore = score + a[kv, q]\n", "64", ()),  # rows are not the queries'
+        ("input a: f32[len_q, len_kv]\nscore = score + a[q, min(kv, 5)]\n", "64", ()),
+        ("input a: f32[len_kv, len_q, len_kv]\nscore = score + a[kv, q, kv]\n", "64", ()),
+        ("input a: f32[heads, len_q]\nscore = score + a[h, q]\n", "64", ()),
+    ],
+)
+def test_tiles_are_brought_of_tensors_whose_last_axes_are_the_query_and_the_key(
+    text: str, dims: str, expected: tuple[str, ...]
+) -> None:
+    assert tiled(text, dims) == expected
+
+
+def test_pairs_of_ctas_and_one_query_tile_have_no_such_tiles_and_heads_are_not_packed_beside_them() -> None:
+    assert tiled(BIAS, ctas=2) == tiled(BIAS, query_tiles=1) == ()
+    analysed = stages.analyse(stages.read(HEAD.format("64") + HALF))
+    found = packing_of(analysed, stages.draw(analysed, "forward", "sm100"))
+    assert not found.is_allowed and "bias" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "dims", "shape"),
+    [
+        (HALF, "128", Shape(2, 4, 2, 140, 270)),
+        (SHOWN, "64", Shape(2, 2, 1, 300, 130)),
+        pytest.param(BIAS, "64", Shape(1, 2, 2, 150, 301), marks=slow),
+        pytest.param(BIAS, "128", Shape(1, 1, 1, 20, 150), marks=slow),
+        pytest.param(CAPPED, "64", Shape(1, 4, 2, 140, 260), marks=slow),
+        pytest.param(CLASSES, "64", Shape(1, 2, 2, 150, 200), marks=slow),
+        pytest.param(POSITIVE, "64", Shape(1, 2, 2, 270, 333), marks=slow),
+        pytest.param(TWO, "64", Shape(1, 2, 2, 130, 257), marks=slow),
+        pytest.param(KEYED, "72, 40", Shape(2, 2, 2, 270, 140), marks=slow),
+    ],
+)
+def test_elements_are_right_and_the_same_for_every_timing(text: str, dims: str, shape: Shape) -> None:
+    attention = built(text, dims)
+    inputs = draw_inputs(attention.spec, shape, 0)
+    assert_right(attention, inputs)
+
+    def results(seed: int | None) -> tuple[Tensor, Tensor]:
+        with emulation(seed) as run:
+            found = attention(inputs.q, inputs.k, inputs.v, return_lse=True, **inputs.tensors)
+        assert not any(report.faults for report in run.reports)
+        return found
+
+    first = results(None)
+    for seed in range(4):
+        assert all(map(torch.equal, results(seed), first)), seed
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda a: a.transpose(-1, -2).contiguous().transpose(-1, -2),
+        lambda a: a[:, :, :1].expand_as(a),
+        lambda a: torch.cat([a, a], -1)[..., 3 : 3 + a.shape[-1]],
+        lambda a: a[:1].expand_as(a),
+    ],
+    ids=["columns", "one row for all", "starts anywhere", "one batch for all"],
+)
+def test_tensors_of_any_layout_are_taken(layout: Any) -> None:
+    tensor = torch.randn(2, 2, 40, 150).to(torch.bfloat16)
+    boxed = as_boxed(layout(tensor))
+    assert torch.equal(boxed, layout(tensor))
+    assert boxed.stride(-1) == 1 and not any(stride % 8 for stride in boxed.stride()[:-1]) and boxed.data_ptr() % 16 == 0
+
+
+def test_a_tensor_that_tma_can_take_as_it_is_is_not_copied() -> None:
+    tensor = torch.randn(2, 3, 40, 152)
+    assert as_boxed(tensor[:, 1:, 5:]).data_ptr() == tensor[:, 1:, 5:].data_ptr()
+
+
+@slow
+def test_elements_that_start_anywhere_a_part_of_the_queries_and_parts_of_the_keys_are_right() -> None:
+    attention = built(HALF)
+    inputs = draw_inputs(attention.spec, Shape(1, 2, 2, 150, 270), 0)
+    moved = torch.cat([inputs.tensors["bias"]] * 2, -1)[..., 270:]
+    assert_right(attention, replace(inputs, tensors={"bias": moved}))
+    assert_right(built(HALF, splits=2), inputs)
+    whole, lse = attention(inputs.q, inputs.k, inputs.v, return_lse=True, bias=moved)
+    part = {"q_offset": 37, "len_q": 150, "len_kv": 270, "bias": moved}
+    out, lse_of_part = attention(inputs.q[:, 37:], inputs.k, inputs.v, return_lse=True, **part)
+    # Rows lie elsewhere in their tiles, whose sums go another way: bf16 outputs of f32 sums that differ by roundings.
+    torch.testing.assert_close(out.float(), whole[:, 37:].float(), rtol=2**-7, atol=2**-9)
+    torch.testing.assert_close(lse_of_part, lse[:, :, 37:], rtol=1e-5, atol=1e-5)
