@@ -21,6 +21,7 @@ Place = Literal["own", "leader", "each"]
 Edge = Literal["", "first", "last"]  # of a tile, a trip that runs a role's first or last stage alone
 Lane = int | Int32 | None
 BARRIER_BYTES = 8
+PARITY_BIT = 8  # of a ring's slot and parity in one number
 
 
 @dataclass(frozen=True)
@@ -149,20 +150,19 @@ def slot(pipe: Pipe, now: Now, distance: int = 0) -> Any:
 
 
 def worked_out(pipes: Pipes, program: Sequence[Step], now: Now) -> list[Any]:
-    """Slot and parity of each ring that the program's operations use at this step, one after the other, to be made `known` then.
+    """Slot and parity of each ring that the program's operations use at this step, a number a ring, to be made `known` then.
 
     A division a ring: where it stands at a step's beginning, all that comes after waits for it.
     """
-    found = []
-    for pipe, stage in _rings(pipes, program):
-        found += [slot(pipe, now.back(stage)), _parity(pipe, now.back(stage), 0)]
-    return found
+    rings = ((pipe, now.back(stage)) for pipe, stage in _rings(pipes, program))
+    return [slot(pipe, own) | _parity(pipe, own, 0) << PARITY_BIT for pipe, own in rings]
 
 
 def known(pipes: Pipes, program: Sequence[Step], found: Sequence[Any]) -> tuple[tuple[str, Any, Any], ...]:
     """What was worked out, by ring."""
     names = [pipe.name for pipe, _ in _rings(pipes, program)]
-    return tuple(zip(names, found[::2], found[1::2], strict=True))
+    slots, parities = [one & (1 << PARITY_BIT) - 1 for one in found], [one >> PARITY_BIT for one in found]
+    return tuple(zip(names, slots, parities, strict=True))
 
 
 def _rings(pipes: Pipes, program: Sequence[Step]) -> list[tuple[Pipe, int]]:

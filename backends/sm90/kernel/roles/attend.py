@@ -49,7 +49,8 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             coming_trip = run_trip(trips_of, (0,), start, key_tile(run, Int32(0)), True, partial(following_trip, Int32(1)))
             # Two whole trips, not one with a mask inside a branch: where paths meet, every score wants a second register.
             for step in cutlass.range(1, trips, unroll=1):
-                now, key, is_partial = trip_of(plan, pipes, coming_trip, steps + step, visited, full)
+                now, is_partial = trip_of(plan, pipes, coming_trip, steps + step, visited, full)
+                key = key_tile(run, step)
                 then = partial(following_trip, step + 1)
                 if is_partial:
                     coming_trip = run_trip(trips_of, (0, 1), now, key, True, then)
@@ -58,7 +59,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             once(plan, pipes, 0, start, after)
             # Beside the last product: where the next tile is, and what the rows' sums give.
             ahead = partial(look_ahead, plan, work, mods, at, held, coming)
-            now, _, _ = trip_of(plan, pipes, coming_trip, steps + trips, visited, full)
+            now, _ = trip_of(plan, pipes, coming_trip, steps + trips, visited, full)
             found = run_trip(trips_of, (1,), now, Int32(0), False, ahead)
             lane, block, h, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
@@ -89,7 +90,7 @@ def next_trip(
     plan: Plan, pipes: Pipes, mods: Mods, at: At, run: Any, masked: Any, tile: Int32, steps: Int32, visited: Int32, full: Int32,
     step: Int32,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Of a step to come: its key tile, whether some of it may be hidden, and where its operations are in their rings.
+    """Of a step to come: whether some of it may be hidden, and where its operations are in their rings.
 
     A tile that is done a second time is masked in whole, so that the trips without a mask need not ask.
     """
@@ -97,14 +98,14 @@ def next_trip(
     is_partial = meets(plan, at, masked, at.kv_first + key * plan.tile_kv)
     if mods.hides:
         is_partial = is_partial | (tile < 0)
-    found = (key, Int32(is_partial), *worked_out(pipes, plan.programs["attend"], Now(steps + step, visited, full)))
+    found = (Int32(is_partial), *worked_out(pipes, plan.programs["attend"], Now(steps + step, visited, full)))
     return tuple(map(again, found))  # or both branches' would be worked out where they meet, at the end of the trip
 
 
-def trip_of(plan: Plan, pipes: Pipes, found: tuple[Any, ...], steps: Int32, visited: Int32, full: Int32) -> tuple[Now, Any, Any]:
-    """The same as it is wanted: where the CTA is, the key tile, and whether it may hide some."""
-    key, is_partial, *places = found
-    return Now(steps, visited, full, known(pipes, plan.programs["attend"], places)), key, is_partial != 0
+def trip_of(plan: Plan, pipes: Pipes, found: tuple[Any, ...], steps: Int32, visited: Int32, full: Int32) -> tuple[Now, Any]:
+    """The same as it is wanted: where the CTA is, and whether the key tile may hide some."""
+    is_partial, *places = found
+    return Now(steps, visited, full, known(pipes, plan.programs["attend"], places)), is_partial != 0
 
 
 def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32]:
