@@ -10,6 +10,7 @@ from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.analysis.analysed import ElementCost
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.schedule import find_solution
+from attnspec.lowering.schedule.choose_tiles import choose_tiles
 from attnspec.lowering.schedule.find_solution import key_of, rounded, shipped
 from attnspec.lowering.schedule.place import ask, place
 from attnspec.lowering.schedule.refusal import ScheduleError
@@ -22,7 +23,8 @@ from tests.lowering.by_hand import DOUBLED, analysed
 
 def variant(name: str, direction: Literal["forward", "backward"] = "forward", ctas: int = 1) -> Question:
     read = stages.analyse(stages.read(variants.path(name)))
-    return rounded(ask(draw(read, direction, ctas=ctas), read, LIMITS))
+    tiles = choose_tiles(read, LIMITS) if direction == "forward" and ctas == 1 else 0
+    return rounded(ask(draw(read, direction, ctas=ctas, tiles=tiles), read, LIMITS))
 
 
 class Kept(dict[str, Mapping[str, Any]]):
