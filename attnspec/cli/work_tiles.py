@@ -41,6 +41,5 @@ def _tensor_tiles(analysed: "Analysed", flow: "Dataflow") -> list[str]:
     """A line for each tensor of which TMA brings tiles."""
     from attnspec.lowering.dataflow.tensor_tiles import tiled_tensors
 
-    sizes = [flow.buffer(f"tile{number}").size for number in range(len(tiled_tensors(analysed.spec, flow)))]
-    named = zip(tiled_tensors(analysed.spec, flow), sizes, strict=True)
-    return [f"  tiles of {tensor.name}: {size:,} bytes a query tile and step, through TMA" for tensor, size in named]
+    sizes = [(tensor.name, flow.buffer(f"tile{at}").size) for at, tensor in enumerate(tiled_tensors(analysed.spec, flow))]
+    return [f"  tiles of {name}: {size:,} bytes a query tile and step, through TMA" for name, size in sizes]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from attnspec.lowering.analysis.analysed import Analysed, ElementCost
 from attnspec.lowering.analysis.cost import element_cost
 from attnspec.lowering.analysis.peel import fuses_score, peel
+from attnspec.lowering.dataflow.forward import LOAD_TILE
 from attnspec.lowering.dataflow.graph import Dataflow, Operation
 from attnspec.lowering.schedule.backward_prices import backward_price
 from attnspec.lowering.schedule.limits import Limits
@@ -76,7 +77,9 @@ class _Counter:
             return in_registers
         spec, split = self.analysed.spec, self.choices.probability_split
         match operation.kind:
-            case "load_k" | "load_v" | "load_tile0" | "load_tile1":
+            case "load_k" | "load_v":
+                return Price(ISSUE, GLOBAL_LOAD)
+            case kind if kind.startswith(LOAD_TILE):
                 return Price(ISSUE, GLOBAL_LOAD)
             case "mma_qk":
                 return self.product(self.dataflow.tile_kv, spec.head_dim, from_shared=2)

@@ -24,7 +24,7 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     tiles = tiled_tensors(analysed.spec, schedule.dataflow)
     write_functions(body, analysed, len(tiles))
     packs = packing_of(analysed, schedule.dataflow).is_allowed
-    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, packs)
+    _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, packs, bool(tiles))
     source.blank()
     write_plan(source, schedule, analysed.spec.dtype, [tensor.dtype for tensor in tiles])
     source.blank()
@@ -34,9 +34,8 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     return Module("forward", str(source), source.spans)
 
 
-def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str, packs: bool) -> None:
+def _write_imports(source: Source, schedule: Schedule, functions: str, kind: str, packs: bool, has_tiles: bool) -> None:
     """What the module needs, and the roles it uses, no others."""
-    has_tiles = any(item.buffer.startswith("tile") for item in schedule.placements)
     write_compiler_imports(source, kind)
     write_block_imports(source, functions)
     if schedule.dataflow.ctas > 1:

@@ -50,6 +50,8 @@ def tiled(text: str, dims: str = "64", **choices: Any) -> tuple[str, ...]:
         (HALF, "128", ("bias",)),
         (TWO, "64", ("a", "shown")),
         (CLASSES, "64", ("kinds",)),
+        (BIAS, "256", ("bias",)),  # one query tile
+        (SHOWN, "192, 128", ()),
         ("input a: f32[len_kv, len_q]\nscore = score + a[kv, q]\n", "64", ()),  # rows are not the queries'
         ("input a: f32[len_q, len_kv]\nscore = score + a[q, min(kv, 5)]\n", "64", ()),
         ("input a: f32[len_kv, len_q, len_kv]\nscore = score + a[kv, q, kv]\n", "64", ()),
@@ -80,6 +82,10 @@ def test_pairs_of_ctas_and_one_query_tile_have_no_such_tiles_and_heads_are_not_p
         pytest.param(CLASSES, "64", Shape(1, 2, 2, 150, 200), marks=slow),
         pytest.param(POSITIVE, "64", Shape(1, 2, 2, 270, 333), marks=slow),
         pytest.param(TWO, "64", Shape(1, 2, 2, 130, 257), marks=slow),
+        pytest.param(HALF, "256", Shape(1, 2, 1, 150, 140), marks=slow),
+        pytest.param(SHOWN, "256", Shape(1, 1, 1, 20, 100), marks=slow),
+        pytest.param(HALF, "64", Shape(1, 2, 2, 5, 0), marks=slow),
+        pytest.param(SHOWN, "64", Shape(2, 2, 1, 3, 2), marks=slow),
         pytest.param(KEYED, "72, 40", Shape(2, 2, 2, 270, 140), marks=slow),
     ],
 )

@@ -45,11 +45,11 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             start = Now(steps, visited, full)
             once(plan, pipes, 0, start, before)
             # Beside each trip's products: what the next trip is, which its products would otherwise wait for.
-            following_trip = partial(next_trip, plan, pipes, mods, at, run, masked, tile, steps, visited, full)
+            following_trip = partial(next_trip, trips_of, run, masked, start)
             coming_trip = run_trip(trips_of, (0,), start, key_tile(run, Int32(0)), True, partial(following_trip, Int32(1)))
             # Two whole trips, not one with a mask inside a branch: where paths meet, every score wants a second register.
             for step in cutlass.range(1, trips, unroll=1):
-                now, is_partial = trip_of(plan, pipes, coming_trip, steps + step, visited, full)
+                now, is_partial = trip_of(trips_of, coming_trip, start, step)
                 key = key_tile(run, step)
                 then = partial(following_trip, step + 1)
                 if is_partial:
@@ -59,7 +59,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             once(plan, pipes, 0, start, after)
             # Beside the last product: where the next tile is, and what the rows' sums give.
             ahead = partial(look_ahead, plan, work, mods, at, held, coming)
-            now, _ = trip_of(plan, pipes, coming_trip, steps + trips, visited, full)
+            now, _ = trip_of(trips_of, coming_trip, start, trips)
             found = run_trip(trips_of, (1,), now, Int32(0), False, ahead)
             lane, block, h, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
@@ -86,26 +86,24 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     give_turn(plan, place, False)
 
 
-def next_trip(
-    plan: Plan, pipes: Pipes, mods: Mods, at: At, run: Any, masked: Any, tile: Int32, steps: Int32, visited: Int32, full: Int32,
-    step: Int32,
-) -> tuple[Any, ...]:  # fmt: skip
+def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32) -> tuple[Any, ...]:
     """Of a step to come: whether some of it may be hidden, and where its operations are in their rings.
 
     A tile that is done a second time is masked in whole, so that the trips without a mask need not ask.
     """
-    key = key_tile(run, step)
-    is_partial = meets(plan, at, masked, at.kv_first + key * plan.tile_kv)
-    if mods.hides:
-        is_partial = is_partial | (tile < 0)
-    found = (Int32(is_partial), *worked_out(pipes, plan.programs["attend"], Now(steps + step, visited, full)))
+    is_partial = meets(of.plan, of.at, masked, of.at.kv_first + key_tile(run, step) * of.plan.tile_kv)
+    if of.mods.hides:
+        is_partial = is_partial | (of.tile < 0)
+    now = Now(start.steps + step, start.tiles, start.full_tiles)
+    found = (Int32(is_partial), *worked_out(of.pipes, of.plan.programs["attend"], now))
     return tuple(map(again, found))  # or both branches' would be worked out where they meet, at the end of the trip
 
 
-def trip_of(plan: Plan, pipes: Pipes, found: tuple[Any, ...], steps: Int32, visited: Int32, full: Int32) -> tuple[Now, Any]:
+def trip_of(of: Trips, found: tuple[Any, ...], start: Now, step: Int32) -> tuple[Now, Any]:
     """The same as it is wanted: where the CTA is, and whether the key tile may hide some."""
     is_partial, *places = found
-    return Now(steps, visited, full, known(pipes, plan.programs["attend"], places)), is_partial != 0
+    rings = known(of.pipes, of.plan.programs["attend"], places)
+    return Now(start.steps + step, start.tiles, start.full_tiles, rings), is_partial != 0
 
 
 def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32]:
