@@ -2,7 +2,7 @@
 
 A key tile belongs to two warpgroups of 64 keys each, with dK and dV of their own in registers; query tiles stream past. Scores
 are made transposed, so that P^T and dS^T are operands from registers as they stand (FA3, backward). dS also goes to shared
-memory, where each warpgroup reads that of both for its share of dQ: half of the queries, or half of the columns.
+memory, where each warpgroup reads that of both for its share of dQ^T: half of the queries, or half of the columns.
 
 dK and dV of heads above 128 do not fit a thread's registers. A work tile is then done in parts, each for 128 columns of dK, dV
 and dQ, with scores and dP made anew from whole head dimensions.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.visits import count_visits, unknown_of
 from attnspec.lowering.dataflow.forward_in_registers import ELEMENT_BYTES, F32, GROUP_ROWS, SWIZZLE_ELEMENTS
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
@@ -21,7 +22,13 @@ from attnspec.language.spec import Spec
 GROUPS = 2  # warpgroups of a key tile
 TILE_KV = GROUPS * GROUP_ROWS
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
-FEW_QUERIES, MANY_QUERIES = 64, 128  # of a step: many for head dimensions up to 64
+# Of a step: many for head dimensions up to 64; more than few up to 128, where K and V are read as often for few.
+FEW_QUERIES, MORE_QUERIES, MANY_QUERIES = 64, 80, 128
+MORE_CYCLES = 0.96  # that a query takes in a step of 80 for one in a step of 64, where it sees all keys: measured, H200
+USUAL_LENGTH = 8192  # of queries and keys, for which steps are counted
+# Read ahead where a step has 80 queries, without a mask and with one: what ptxas spills beside them cannot be foreseen; of what was
+# compiled and timed these are the fastest.
+MORE_AHEAD = ((5, 0, 1), (5, 5, 1))
 PER_QUERY = ("row", "distance", "element", "scattered")  # addresses that differ from query to query
 PIECE = 16  # columns of a product's operand are a multiple of this
 PART = 128  # columns of dK, dV and dQ at a time
@@ -38,37 +45,47 @@ SHARED_BYTES = 226 * 1024  # of a block, without barriers
 
 @dataclass(frozen=True)
 class RegisterShape:
-    """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV at a time; share: columns of dQ that a warpgroup
-    makes, of all queries or of its half of them (splits_queries). parts: times that a work tile is done.
+    """Sizes of a step. tile_q: queries; width, width_v: columns of dK and dV at a time; splits_queries: a warpgroup makes dQ of
+    its half of the queries, else 64 columns of all. parts: times that a work tile is done.
 
     slots: of dS. chunks: in which dQ of a step is staged; where there are two, each is one warpgroup's. others: registers of a
-    thread for what is not of the tile.
+    thread for what is not of the tile. ahead: pairs of numbers of rows that a thread reads ahead, as `lse_ahead`, `early_delta`
+    and `late_delta`; None: as many as its registers hold.
     """
 
     tile_q: int
     width: int
     width_v: int
-    share: int
     splits_queries: bool
     parts: int = 1
     slots: int = ROOMS[0][0]
     chunks: int = ROOMS[0][1]
     others: int = ADDRESSES
+    ahead: tuple[int, int, int] | None = None
 
     @property
     def lse_ahead(self) -> int:
         """Pairs of log-sum-exps that a thread reads before there are scores: those that fit its registers."""
-        return min(self.pairs, max(self._while_masked // 2, 0))
+        return self.ahead[0] if self.ahead else min(self.pairs, max(self._while_masked // 2, 0))
 
     @property
     def early_delta(self) -> int:
         """Pairs of delta that it reads then too."""
-        return min(self.pairs, max(min(self._after_exp, self._while_masked - 2 * self.lse_ahead) // 2, 0))
+        return (
+            self.ahead[1]
+            if self.ahead
+            else min(self.pairs, max(min(self._after_exp, self._while_masked - 2 * self.lse_ahead) // 2, 0))
+        )
 
     @property
     def late_delta(self) -> int:
         """Those that it reads when there are probabilities, and log-sum-exps no longer take registers."""
-        return min(self.pairs, max(self._after_exp // 2, 0))
+        return self.ahead[2] if self.ahead else min(self.pairs, max(self._after_exp // 2, 0))
+
+    @property
+    def dq_queries(self) -> int:
+        """Queries whose dQ a warpgroup makes, 64 columns of it."""
+        return self.tile_q // GROUPS if self.splits_queries else self.tile_q
 
     @property
     def pairs(self) -> int:
@@ -108,13 +125,27 @@ def register_shape(analysed: Analysed) -> RegisterShape:
     """The tiles whose dK, dV, scores and dQ fit a thread's registers."""
     spec = analysed.spec
     width, width_v = (-(-dim // PIECE) * PIECE for dim in (spec.head_dim, spec.head_dim_v))
-    others = ADDRESSES + LOADED * (_wants_registers(analysed) or _loads(analysed, "mask"))
-    if max(width, width_v) <= SWIZZLE_ELEMENTS and not _wants_registers(analysed):
-        return RegisterShape(MANY_QUERIES, width, width_v, width, True, others=others)
+    crowded = _wants_registers(analysed) or _loads(analysed, "mask")
+    others = ADDRESSES + LOADED * crowded
+    is_narrow = max(width, width_v) <= SWIZZLE_ELEMENTS
+    if is_narrow and not _wants_registers(analysed):
+        return RegisterShape(MANY_QUERIES, width, width_v, True, others=others)
     parts = -(-max(width, width_v) // PART)
-    shape = RegisterShape(FEW_QUERIES, min(width, PART), min(width_v, PART), SWIZZLE_ELEMENTS, False, parts, others=others)
+    widths = (min(width, PART), min(width_v, PART))
+    if is_narrow or crowded or parts > 1 or not _saves_by_more(analysed):
+        shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others)
+    else:
+        shape = RegisterShape(MORE_QUERIES, *widths, is_narrow, others=others, ahead=MORE_AHEAD[spec.mask is not None])
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
+
+
+def _saves_by_more(analysed: Analysed) -> bool:
+    """Whether longer steps save more than the queries cost that they meet beyond those that are seen."""
+    if unknown_of(analysed):
+        return False
+    few, more = (tile * count_visits(analysed, tile, TILE_KV, USUAL_LENGTH) for tile in (FEW_QUERIES, MORE_QUERIES))
+    return more * MORE_CYCLES <= few
 
 
 def _wants_registers(analysed: Analysed) -> bool:
@@ -215,7 +246,7 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("ds", "register", ELEMENT_BYTES * scores),
         Buffer("dv", "register", F32 * shape.width_v // 2),
         Buffer("dk", "register", F32 * shape.width // 2),
-        Buffer("dq", "register", F32 * shape.share // 2),
+        Buffer("dq", "register", F32 * shape.dq_queries // 2),
     )
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.analysis.evaluate import Env, names_for
-from attnspec.lowering.analysis.tiles import count_tiles
+from attnspec.lowering.analysis.visits import count_visits, unknown_of
 from attnspec.lowering.dataflow.backward_shape import backward_shape
 from attnspec.lowering.dataflow.forward import TILE_Q
 from attnspec.lowering.schedule.choose_ctas import Estimate, estimate, tell
@@ -18,12 +17,9 @@ from attnspec.lowering.schedule.limits import Limits
 from attnspec.lowering.schedule.refuse_pair import backward_reason
 from attnspec.lowering.schedule.search import USUAL_STEPS
 
-from attnspec.language.expr import Name, Read, Search, nodes
-
 # A step's circle has up to four hand-overs to the other multiprocessor, at 100 cycles each, which nobody has measured. At D 128
 # three quarters more of each are 8 % of a step: what is gained in the model is then no loss on a chip that is so much slower.
 MARGIN = 0.08
-COUNTED = frozenset({"kv_first", "kv_last", "len_q", "len_kv"})  # what the queries of a key tile may depend on, to be counted
 
 
 @dataclass(frozen=True)
@@ -86,22 +82,10 @@ def weigh(analysed: Analysed, limits: Limits) -> Weighed:
     return Weighed(one, two, unknown, length, count_steps(analysed, length) if counts else (0, 0))
 
 
-def unknown_of(analysed: Analysed) -> str:
-    """What a call has to be known for, to know which queries a key tile meets: names, as a person would say them."""
-    if analysed.spec.is_varlen:
-        return "the lengths of packed sequences"
-    found = [at for item in analysed.queries.seen for end in (item.first, item.last) for at in nodes(end)]
-    names = [f"`{at.tensor}`" for at in found if isinstance(at, Read | Search)]
-    names += [f"`{at.name}`" for at in found if isinstance(at, Name) and at.name not in COUNTED]
-    return ", ".join(dict.fromkeys(names))
-
-
 def count_steps(analysed: Analysed, length: int) -> tuple[int, int]:
     """Steps of a CTA with all key tiles of a head, where one has a work tile, and where two share it."""
-    shape, env = backward_shape(analysed.spec), Env(names_for(len_q=length, len_kv=length))
-    one, two = (
-        ctas * count_tiles(analysed.queries, shape.tile_q, ctas * shape.tile_kv, length, length, env).visited for ctas in (1, 2)
-    )
+    shape = backward_shape(analysed.spec)
+    one, two = (ctas * count_visits(analysed, shape.tile_q, ctas * shape.tile_kv, length) for ctas in (1, 2))
     return one, two
 
 

@@ -31,7 +31,7 @@ def register_backward_price(counts: Any, operation: Operation) -> Price | None:
         case "mma_dk":
             return _product(counts, GROUP_ROWS, shape.width, flow.tile_q, from_shared=1)
         case "mma_dq":
-            return _product(counts, GROUP_ROWS, shape.share, flow.tile_kv, from_shared=2)
+            return _product(counts, GROUP_ROWS, shape.dq_queries, flow.tile_kv, from_shared=2)
         case "exp":
             return counts.per_element(EXPONENTIAL)
         case "ds":

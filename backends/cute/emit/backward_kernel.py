@@ -275,7 +275,8 @@ def _write_launches(source: Source, spec: Spec, sums: _Sums, deterministic: bool
     wide = "grid=[pair.CTAS * ctas, 1, 1], cluster=[pair.CTAS, 1, 1]" if frame.is_pair else "grid=[ctas, 1, 1]"
     grid = f"{wide}, block=[PLAN.threads, 1, 1], smem=PLAN.shared_bytes"
     source.line(f"launched.launch({grid}, stream=stream, min_blocks_per_mp=1{more})")
-    source.line(f"convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts).launch({shape}, stream=stream)")
+    last = "grid=[across, 1, 1], block=[PLAN.convert_threads, 1, 1]"
+    source.line(f"convert_kernel(sum_dq, dq{_passed(spec)}, sizes, facts).launch({last}, stream=stream)")
     if sums.exact:
         all_sums = sums.passed().removeprefix(", ")
         source.line(f"settle_kernel({all_sums}).launch(grid=[processors, 1, 1], block=[PLAN.tile_q, 1, 1], stream=stream)")

@@ -38,6 +38,11 @@ class BackwardWidths(Widths):
         return self.planes * self.tile_q * 4
 
     @property
+    def convert_threads(self) -> int:
+        """Of a CTA of the pass after the backward: one a query."""
+        return self.tile_q
+
+    @property
     def shares(self) -> int:
         """Places of a query tile's sum of dQ that are added to each by itself: parts, or halves of the queries."""
         return self.parts * self.ctas

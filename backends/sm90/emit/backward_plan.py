@@ -43,7 +43,7 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
         "parts": shape.parts,
         "deterministic": flow.deterministic,
         "last_first": flow.deterministic and begins_later(analysed),
-        "share": shape.share,
+        "dq_queries": shape.dq_queries,
         "splits_queries": shape.splits_queries,
         "lse_ahead": flow.buffer("lse").size // PAIR_BYTES,
         "delta_ahead": flow.buffer("delta").size // PAIR_BYTES,

@@ -5,14 +5,15 @@ from typing import Any
 
 from attnspec.backends.cute.kernel.backward_plan import PART, BackwardWidths
 from attnspec.backends.cute.kernel.plan import Step
+from attnspec.backends.sm90.kernel.plan import GROUP_THREADS
 
 
 @dataclass(frozen=True)
 class BackwardPlan(BackwardWidths):
     """Numbers of a backward kernel, those of `BackwardWidths` among them.
 
-    share: columns of dQ that a warpgroup makes; splits_queries: of its half of the queries, else of all. dq_chunks: in which dQ
-    of a step is staged; of two, each is one warpgroup's. lse_ahead, delta_ahead: pairs of numbers of rows
+    dq_queries: of which a warpgroup makes 64 columns of dQ; splits_queries: each those of its half, else of all. dq_chunks: in
+    which dQ of a step is staged; of two, each is one warpgroup's. lse_ahead, delta_ahead: pairs of numbers of rows
     that are read ahead. working_threads: those of all roles.
     """
 
@@ -31,7 +32,7 @@ class BackwardPlan(BackwardWidths):
     parts: int
     deterministic: bool
     last_first: bool
-    share: int
+    dq_queries: int
     splits_queries: bool
     lse_ahead: int
     delta_ahead: int
@@ -57,6 +58,11 @@ class BackwardPlan(BackwardWidths):
     scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
+
+    @property
+    def convert_threads(self) -> int:
+        """Of a CTA of the pass after: a warpgroup, whose warps take eight queries at a time."""
+        return GROUP_THREADS
 
     @property
     def dq_columns(self) -> int:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks.gradient_output import dq_offset
-from attnspec.lowering.dataflow.backward_in_registers import PART, register_shape
+from attnspec.lowering.dataflow.backward_in_registers import PART, RegisterShape, register_shape
 from attnspec.runtime.compare import compare
 from attnspec.runtime.draw_inputs import Shape, draw_inputs, fit_shape
 
@@ -18,7 +18,7 @@ from tests.small_constants import SMALL, VARIANTS, path_of
 QUICK = {"softcap"}
 SHAPES = [Shape(1, 2, 1, 200, 300), Shape(1, 2, 2, 4, 2)]  # ragged tiles, two heads a key head; rows that see nothing
 MANY_HEADS = 8
-NARROW = ("8", "40", "64", "96", "120", "64, 128", "128, 64")
+NARROW = ("8", "24", "40", "64", "72", "96", "120", "128", "64, 128", "128, 64")
 WIDE = ("136", "192", "256", "192, 128", "64, 256", "256, 64", "200, 128", "136, 200")  # done in two parts
 LEARNED = "attention wide\nhead_dim {}\nlearned bias: f32[heads, 65]\nscore = score + bias[h, clamp(q - kv, -32, 32) + 32]\n"
 
@@ -104,17 +104,35 @@ def test_nothing_is_read_from_shared_memory_behind_products_that_were_begun_for_
         assert order.index(before) < order.index("read_delta") < order.index(after) < order.index("mma_dv")
 
 
+def shape_of(text: str) -> RegisterShape:
+    return register_shape(stages.analyse(stages.read(f"attention plain\n{text}\n")))
+
+
 def test_no_more_rows_are_read_ahead_than_registers_hold() -> None:
-    for dims, pairs in (("64", (9, 0, 3)), ("128", (8, 6, 8)), ("32", (16, 9, 16))):
-        shape = register_shape(stages.analyse(stages.read(f"attention plain\nhead_dim {dims}\n")))
+    """Where a step has 80 queries, what was fastest on a card."""
+    found = {"64": (9, 0, 3), "32": (16, 9, 16), "128": (5, 0, 1), "128\nmask = causal": (5, 5, 1), "192, 128": (8, 6, 8)}
+    for dims, pairs in found.items():
+        shape = shape_of(f"head_dim {dims}")
         assert (shape.lse_ahead, shape.early_delta, shape.late_delta) == pairs
 
 
+def test_steps_are_longer_where_that_saves_more_than_it_wastes() -> None:
+    window = "head_dim 128\nmask = kv <= qpos and kv > qpos - {}"
+    learned = "head_dim 128\nlearned bias: f32[heads]\nscore = score + bias[h]"
+    ids = "head_dim 128\ninput at: i32[batch, len_q]\nmask = at[b, q] <= kv"
+    found = {window.format(1024): 64, window.format(4096): 80, learned: 64, ids: 64, "head_dim 136": 64}
+    found |= {"head_dim 72": 80, "head_dim 64": 128, "head_dim 64, 128": 80, "head_dim 128\nmask = causal": 80}
+    assert {text: shape_of(text).tile_q for text in found} == found
+
+
 def test_a_warp_stores_dq_in_one_run_and_threads_fill_all_of_it() -> None:
-    plan = cast(BackwardPlan, SimpleNamespace(tile_q=64))
-    warps = [[dq_offset(plan, octet, warp, lane) for lane in range(32)] for octet in range(16) for warp in range(4)]
-    assert all(own == list(range(own[0], own[0] + 512, 16)) for own in warps)
-    assert sorted(own[0] for own in warps) == list(range(0, 64 * 128 * 4, 512))
+    for queries in (64, 80):
+        plan = cast(BackwardPlan, SimpleNamespace(tile_q=queries))
+        warps = [
+            [dq_offset(plan, block, octet, lane) for lane in range(32)] for block in range(8) for octet in range(queries // 8)
+        ]
+        assert all(own == list(range(own[0], own[0] + 512, 16)) for own in warps)
+        assert sorted(own[0] for own in warps) == list(range(0, queries * 128 * 4, 512))
 
 
 def test_parts_begin_with_columns_that_were_loaded() -> None:

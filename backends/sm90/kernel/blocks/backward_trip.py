@@ -184,12 +184,11 @@ class _Trip:
         cute.arch.fence_proxy("async.shared", space="cta")
         self.meet(BOTH_HAVE_WRITTEN)
         plan, group = self.plan, self.place.group
-        rows = group * (GROUP_ROWS * plan.row_bytes) if plan.splits_queries else 0
-        ds = self.tiles.shared + gradient_output.ds_start(plan, now.steps) + rows
+        rows = group * (plan.dq_queries * plan.row_bytes) if plan.splits_queries else 0
         columns = Int32(0) if plan.splits_queries else group * (plan.tile_kv * plan.row_bytes)
         k = self.start_of("k", now, columns + self.part_of(plan.head_dim, plan.tile_kv))
-        start = tensor_core.descriptor_start(ds)
-        self.dq = gradient_core.query_gradient(start, k, plan.tile_kv, plan.tile_q, plan.share, plan.is_bf16)
+        ds = tensor_core.descriptor_start(self.tiles.shared + gradient_output.ds_start(plan, now.steps) + rows)
+        self.dq = gradient_core.query_gradient(k, ds, plan.tile_kv, plan.tile_q, plan.dq_queries, plan.is_bf16)
 
     def await_dq(self, now: Now) -> None:
         """The product is there."""

@@ -20,6 +20,8 @@ from cutlass import Float32, Int32
 MATRIX_ROWS = 8  # of a tile that stmatrix stores
 WORDS = 4  # of an stmatrix of four: 16 keys, 16 queries
 PIECE_BYTES = 16
+BLOCK_COLUMNS = 16  # of dQ, that a warp has
+GROUP_BLOCKS = 4  # that a warpgroup has
 LANES = 4  # that have eight columns of a row together
 
 
@@ -41,26 +43,23 @@ def write_ds(plan: BackwardPlan, tiles: BackwardTiles, place: Place, step: Any, 
         ptx(text, address, *words[at : at + WORDS])
 
 
-def dq_offset(plan: BackwardPlan, octet: Any, row_warp: Any, lane: Any) -> Any:
-    """Bytes from the start of dQ of a step, or of its sum, to what a lane has of eight columns: two numbers of a row, then two of
-    the row eight further on. So a warp's sixteen rows are one run, whatever way they are stored or loaded.
+def dq_offset(plan: BackwardPlan, block: Any, octet: Any, lane: Any) -> Any:
+    """Bytes from the start of dQ of a step, or of its sum, to what a lane has of 16 columns and eight queries: column lane / 4 of
+    two queries, then the column eight further on. So what a warp stores or loads at once is one run.
 
-    row_warp: which sixteen rows.
+    block, octet: which 16 columns, and which eight queries.
     """
-    return octet * (plan.tile_q * EIGHT * 4) + row_warp * (WARP * PIECE_BYTES) + lane * PIECE_BYTES
+    return block * (plan.tile_q * BLOCK_COLUMNS * 4) + octet * (WARP * PIECE_BYTES) + lane * PIECE_BYTES
 
 
 def write_dq(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, now: Now, place: Place, dq: Sequence[Float32]) -> None:
     """dQ of this thread to its slot."""
     start = tiles.shared + plan.dq_offset + slot(find(pipes, "dq_out_0"), now) * plan.dq_stride
-    _put_dq(plan, Int32(start + _own(plan, place)), place, dq)
-
-
-def _own(plan: BackwardPlan, place: Place) -> Any:
-    """Where the thread's dQ is, in bytes from the start."""
-    rows = place.group * (GROUP_ROWS // WARP_ROWS) if plan.splits_queries else 0
-    octet = 0 if plan.splits_queries else place.group * (plan.share // EIGHT)
-    return dq_offset(plan, octet, rows, place.thread)
+    block = place.thread // WARP + (0 if plan.splits_queries else place.group * GROUP_BLOCKS)
+    octet = place.group * (plan.dq_queries // EIGHT) if plan.splits_queries else 0
+    made = (1 if plan.splits_queries else plan.tile_kv // GROUP_ROWS) * GROUP_BLOCKS * BLOCK_COLUMNS
+    is_there = None if made <= plan.dk_width else block * BLOCK_COLUMNS < plan.dk_width
+    _put_dq(plan, Int32(start + dq_offset(plan, block, octet, place.lane)), dq, is_there)
 
 
 @cute.jit
@@ -68,18 +67,18 @@ def write_own_dq(plan, tiles, pipes, now: Now, place: Place, chunk: cutlass.Cons
     """The same of the warpgroup whose chunk it is: all queries, its columns."""
     if place.group == chunk:
         start = tiles.shared + plan.dq_offset + slot(find(pipes, f"dq_out_{chunk}"), now) * plan.dq_stride
-        _put_dq(plan, Int32(start + dq_offset(plan, 0, 0, place.thread)), place, dq)
+        _put_dq(plan, Int32(start + dq_offset(plan, place.thread // WARP, 0, place.lane)), dq, None)
 
 
-def _put_dq(plan: BackwardPlan, address: Any, place: Place, dq: Sequence[Float32]) -> None:
-    """Columns beyond the head dimension are padding: some or all of the second warpgroup's."""
+def _put_dq(plan: BackwardPlan, address: Any, dq: Sequence[Float32], is_there: Any) -> None:
+    """Eight queries after the other. is_there: whether the warp's columns are some of the head dimension; None: they are."""
     for octet in range(len(dq) // QUAD):
-        offset, four = dq_offset(plan, octet, 0, 0), dq[octet * QUAD : (octet + 1) * QUAD]
+        offset, four = dq_offset(plan, 0, octet, 0), dq[octet * QUAD : (octet + 1) * QUAD]
         text = f"st.shared.v4.f32 [{{$r0}}+{offset}], {{{{$r1}}, {{$r2}}, {{$r3}}, {{$r4}}}};"
-        if plan.splits_queries or plan.share + (octet + 1) * EIGHT <= plan.dk_width:
+        if is_there is None:
             ptx(text, address, *four)
-        elif (octet + 1) * EIGHT <= plan.dk_width:
-            ptx(f"{{.reg .pred p; setp.eq.b32 p, {{$r5}}, 0; @p {text}}}", address, *four, Int32(place.group))
+        else:
+            ptx(f"{{.reg .pred p; setp.ne.b32 p, {{$r5}}, 0; @p {text}}}", address, *four, Int32(is_there))
 
 
 def write_gradient(plan: BackwardPlan, tensor: Any, place: Place, at: KeyAt, values: Sequence[Float32], width: int) -> None:

@@ -37,7 +37,8 @@ class Element:
 
     def renewed(self) -> "Element":
         """The same values, known only from here on: or the compiler adds every query to them before the loop, and spills."""
-        kv = (again(self.kv[0]), again(self.kv[1]))
+        first = again(self.kv[0])
+        kv = (first, first + EIGHT)
         key = tuple(tuple(again(value) for value in one) for one in self.key)
         return replace(self, kv=kv, first_query=again(self.first_query), key=key)
 
@@ -123,11 +124,12 @@ def _visible(mods: BackwardMods, element: Element, count: int) -> list[tuple[Any
     found = []
     for first in range(0, count * 2, WORD):
         start = element.first_query + first
+        own = tuple(bit for bit in OWN if first + bit < count * 2)  # a step's last word may be shorter
         beyond, words = keys_below(element.at.q_end, start), []
         for row in range(2):
             visible = beyond & all_keys(element.kv[row] < element.at.kv_end)
             if mods.mask is not None:
-                with asking(OWN):
+                with asking(own):
                     visible = visible & mods.mask(element.kv[row], start, element.at, element.key[row])
             words.append(visible)
         found.append((words[0], words[1]))

@@ -61,7 +61,7 @@ def row_products(plan: BackwardPlan, tiles: RowTiles, place: tuple, exists: Bool
         if warp == 0:
             _load(plan, tiles, place)
         cute.arch.mbarrier_wait(tiles.full, Int32(0))
-        for group in cutlass.range_constexpr(plan.tile_q // GROUP_ROWS):
+        for group in cutlass.range_constexpr(-(-plan.tile_q // GROUP_ROWS)):
             _multiply(plan, tiles, group, warp)
         cute.arch.sync_threads()
         if thread < plan.tile_q:
@@ -89,7 +89,8 @@ def _multiply(plan: BackwardPlan, tiles: RowTiles, group: int, warp: Any) -> Non
     lane = cute.arch.lane_idx()
     for half in range(2):
         found = Float32(0.0)
-        for at in range(GROUP_ROWS // WARP_ROWS):  # column of the diagonal: the row's number
+        # Columns of the diagonal: the rows' numbers.
+        for at in range(min(GROUP_ROWS, plan.tile_q - group * GROUP_ROWS) // WARP_ROWS):
             first = 4 * ((group * GROUP_ROWS + at * WARP_ROWS) // EIGHT + half) + 2 * half
             own = cutlass.select_(lane // 4 % 2 == 0, values[first], values[first + 1])
             found = Float32(cutlass.select_(warp == at, own, found))
