@@ -21,13 +21,14 @@ from attnspec.language.spec import Spec
 
 GROUPS = 2  # warpgroups of a key tile
 TILE_KV = GROUPS * GROUP_ROWS
+WARPS, WARP_KEYS = 8, 16  # of both warpgroups, and keys of each
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 # Of a step: many for head dimensions up to 64; more than few up to 128, where K and V are read as often for few.
 FEW_QUERIES, MORE_QUERIES, MANY_QUERIES = 64, 80, 128
 MORE_CYCLES = 0.96  # that a query takes in a step of 80 for one in a step of 64, where it sees all keys: measured, H200
 USUAL_LENGTH = 8192  # of queries and keys, for which steps are counted
-# Read ahead where a step has 80 queries, without a mask and with one: what ptxas spills beside them cannot be foreseen; of what was
-# compiled and timed these are the fastest.
+# Read ahead where a step has 80 queries, without a mask and with one: what ptxas spills beside them cannot be foreseen, and these
+# are the fastest that were timed.
 MORE_AHEAD = ((5, 0, 1), (5, 5, 1))
 PER_QUERY = ("row", "distance", "element", "scattered")  # addresses that differ from query to query
 PIECE = 16  # columns of a product's operand are a multiple of this
@@ -50,7 +51,8 @@ class RegisterShape:
 
     slots: of dS. chunks: in which dQ of a step is staged; where there are two, each is one warpgroup's. others: registers of a
     thread for what is not of the tile. ahead: pairs of numbers of rows that a thread reads ahead, as `lse_ahead`, `early_delta`
-    and `late_delta`; None: as many as its registers hold.
+    and `late_delta`; None: as many as its registers hold. strips: learned tensors read by distance whose shares warps sum along
+    diagonals and stage, see `strip_words`.
     """
 
     tile_q: int
@@ -62,6 +64,7 @@ class RegisterShape:
     chunks: int = ROOMS[0][1]
     others: int = ADDRESSES
     ahead: tuple[int, int, int] | None = None
+    strips: int = 0
 
     @property
     def lse_ahead(self) -> int:
@@ -111,6 +114,21 @@ class RegisterShape:
         return THREAD_REGISTERS - self.others - self.width // 2 - self.width_v // 2
 
     @property
+    def strip_queries(self) -> int:
+        """Queries whose diagonals a warp sums at a time: wide dK and dV leave registers for half of them."""
+        return self.tile_q // 2 if self.width > SWIZZLE_ELEMENTS else self.tile_q
+
+    @property
+    def strip_words(self) -> int:
+        """Sums of a strip: a warp's keys by those queries have one diagonal less, and one to spare."""
+        return self.strip_queries + WARP_KEYS
+
+    @property
+    def strips_bytes(self) -> int:
+        """The strips of a step."""
+        return self.strips * WARPS * (self.tile_q // self.strip_queries) * self.strip_words * F32
+
+    @property
     def chunk_bytes(self) -> int:
         """What is staged of dQ at a time."""
         return self.tile_q * self.width * F32 // self.chunks
@@ -133,7 +151,8 @@ def register_shape(analysed: Analysed) -> RegisterShape:
     parts = -(-max(width, width_v) // PART)
     widths = (min(width, PART), min(width_v, PART))
     if is_narrow or crowded or parts > 1 or not _saves_by_more(analysed):
-        shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others)
+        strips = sum(found.address == "distance" for found in analysed.derivative.learned) if parts == 1 else 0
+        shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others, strips=strips)
     else:
         shape = RegisterShape(MORE_QUERIES, *widths, is_narrow, others=others, ahead=MORE_AHEAD[spec.mask is not None])
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
@@ -167,7 +186,7 @@ def _bytes_of(spec: Spec, shape: RegisterShape) -> int:
     """Shared memory with two slots of Q, which is loaded while the one before is multiplied, and one of all else."""
     tiles = sum(_tile_bytes(rows, dim) for rows in (TILE_KV, shape.tile_q) for dim in (spec.head_dim, spec.head_dim_v))
     tiles += _tile_bytes(shape.tile_q, spec.head_dim)
-    return tiles + shape.ds_bytes + shape.chunk_bytes + PLANES * shape.tile_q * F32
+    return tiles + shape.ds_bytes + shape.chunk_bytes + shape.strips_bytes + PLANES * shape.tile_q * F32
 
 
 def draw_backward_in_registers(analysed: Analysed, deterministic: bool = False) -> Dataflow:
@@ -195,7 +214,9 @@ def _chain(analysed: Analysed) -> list[Operation]:
 
 
 def _operations(analysed: Analysed) -> tuple[Operation, ...]:
-    chunks = range(register_shape(analysed).chunks)
+    shape = register_shape(analysed)
+    chunks = range(shape.chunks)
+    sums = Operation("add_shares", "threads", "step", note="sums of warps along diagonals, to learned tensors")
     return (
         Operation("load_k", "tma", "tile"),
         Operation("load_v", "tma", "tile"),
@@ -218,6 +239,7 @@ def _operations(analysed: Analysed) -> tuple[Operation, ...]:
         Operation("await_dq", "threads", "step"),
         *(Operation(f"stage_dq_{at}", "threads", "step") for at in chunks),
         *(Operation(f"reduce_dq_{at}", "tma", "step") for at in chunks),
+        *((sums,) if shape.strips else ()),
         Operation("store_dv", "threads", "tile"),
         Operation("store_dk", "threads", "tile"),
     )
@@ -238,6 +260,7 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
         Buffer("ds_out", "shared", shape.ds_bytes),
         Buffer("dq_out", "shared", shape.chunk_bytes),
         Buffer("rows", "shared", PLANES * shape.tile_q * F32),
+        *((Buffer("strips", "shared", shape.strips_bytes),) if shape.strips else ()),
         Buffer("lse", "register", PAIR_BYTES * shape.lse_ahead),
         Buffer("delta", "register", PAIR_BYTES * (shape.early_delta if _delta_is_early(analysed) else shape.late_delta)),
         Buffer("scores", "register", F32 * scores),
@@ -252,7 +275,8 @@ def _buffers(analysed: Analysed) -> tuple[Buffer, ...]:
 
 def _values(analysed: Analysed) -> tuple[Value, ...]:
     chain = [operation.name for operation in _chain(analysed)]
-    chunks = range(register_shape(analysed).chunks)
+    shape = register_shape(analysed)
+    chunks = range(shape.chunks)
     staged = [f"stage_dq_{at}" for at in chunks]
     last = ("await_dv", "await_dk", staged[-1])  # of a step
     return (
@@ -279,6 +303,7 @@ def _values(analysed: Analysed) -> tuple[Value, ...]:
         *(Value("await_dq", stage, "dq") for stage in staged),
         *(Value(f"stage_dq_{at}", f"reduce_dq_{at}", "dq_out", name=f"dq_out_{at}") for at in chunks),
         *(Value(before, after, None) for before, after in pairwise(staged)),
+        *((Value("ds", "add_shares", "strips", name="strips"),) if shape.strips else ()),
         # A step ends before the next begins: its products would want registers beside those of this one.
         *(Value(one, first, None, distance=1) for one in last for first in ("read_lse", "mma_s", "mma_dp")),
     )

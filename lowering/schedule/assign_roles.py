@@ -12,6 +12,7 @@ WIDE = 4  # warps of a role that reads tensor memory: lanes 32w .. 32w + 31 belo
 WARPS = 16
 # What roles are called: of operations tied by registers with the warpgroups of one such role, of the other warps, of stores.
 KINDS = {"forward": ("softmax", 1, "correction", "epilogue"), "backward": ("compute", 2, "reduce", "store")}
+OF_ONE = "add"  # a role of untied operations where there is no tensor memory, which only warpgroups reach: of one warp
 OF_ALL = "attend"  # a role that also multiplies, where results of the tensor core are in registers: a warpgroup for 64 rows
 GROUP_ROWS = 64
 # Where the operations of warps go that no register ties to others: to a warpgroup of their own; to that of their lane; to that of
@@ -25,7 +26,8 @@ def assign_roles(dataflow: Dataflow, grouping: Grouping = "apart") -> tuple[Role
 
     Operations of warps tied by register values make a role for each query tile (softmax), or one of two warpgroups that halve the
     columns of a tile (compute of the backward). Those tied to none work from tensor
-    and shared memory; grouped apart they share one warpgroup (correction), off the way of the tied ones. Loads, stores and tensor
+    and shared memory; grouped apart they share one warpgroup (correction), off the way of the tied ones; without tensor memory,
+    one warp (add). Loads, stores and tensor
     operations get a warp each, so that no wait of unknown length holds up another engine (Twill, variable latency).
     """
     store_kind = KINDS[dataflow.direction][3]
@@ -37,7 +39,8 @@ def assign_roles(dataflow: Dataflow, grouping: Grouping = "apart") -> tuple[Role
     for kind, tile, group, warps in _wide(dataflow, grouping):
         roles.append(_role(kind, tile, range(warp, warp + warps), group))
         warp += warps
-    for kind, group in (("mma", tensor), ("load", loads), (store_kind, stores)):
+    alone = _free(dataflow) if in_registers else []
+    for kind, group in (("mma", tensor), ("load", loads), (store_kind, stores), (OF_ONE, alone)):
         if group:
             roles.append(_role(kind, None, range(warp, warp + 1), group))
             warp += 1
@@ -55,9 +58,7 @@ def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
     if dataflow.register_products:
         kind, groups = OF_ALL, (dataflow.tile_q if dataflow.direction == "forward" else dataflow.tile_kv) // GROUP_ROWS
     tied = _tied(dataflow)
-    names = {operation.name for _, group in tied for operation in group}
-    others = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
-    free = [item for item in others if not _awaits_store(dataflow, item)]
+    free = [] if dataflow.register_products else _free(dataflow)
     if dataflow.direction == "forward" and all(item.kind != "rescale" for item in free):
         free_kind = "finish"  # where nothing is rescaled there is no correction
     if grouping == "apart":
@@ -72,6 +73,13 @@ def _wide(dataflow: Dataflow, grouping: Grouping) -> list[_Wide]:
         (f"{kind}_{free_kind}", lane, [*group, *(item for item in free if hosts.get(item.query_tile, lanes[-1]) == lane)], WIDE)
         for lane, group in tied
     ]
+
+
+def _free(dataflow: Dataflow) -> list[Operation]:
+    """Operations of warps that no register ties to others, and no store to its warp."""
+    names = {operation.name for _, group in _tied(dataflow) for operation in group}
+    others = [item for item in dataflow.operations if item.engine == "threads" and item.name not in names]
+    return [item for item in others if not _awaits_store(dataflow, item)]
 
 
 def _in_order(dataflow: Dataflow, operations: list[Operation]) -> list[Operation]:

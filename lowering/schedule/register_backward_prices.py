@@ -11,6 +11,7 @@ from attnspec.lowering.schedule.register_prices import DRAIN, GROUP_ROWS
 ISSUE = 30.0  # of an asynchronous operation
 FROM_SHARED = 260.0  # a load of words, while products read operands: measured on an H200
 FROM_GLOBAL = 800.0  # a TMA load, from L2: assumed
+ADDS = 700.0  # of a step's diagonals, read from shared memory and added to global memory by a warp: assumed
 EXPONENTIAL = ElementCost(mufu=1.0, fma=1.0, alu=0.5, loads=0.0)  # a fused multiply-add each, a conversion for two
 SCORE_GRADIENT = ElementCost(mufu=0.0, fma=2.0, alu=0.5, loads=0.0)  # add delta, multiply by P
 
@@ -38,6 +39,8 @@ def register_backward_price(counts: Any, operation: Operation) -> Price | None:
             return counts.per_element(SCORE_GRADIENT)
         case "read_lse" | "read_delta":
             return Price(ISSUE, FROM_SHARED)
+        case "add_shares":
+            return Price(ADDS, ADDS, _through_shared(counts, shape.strips_bytes).units)
         case "share_ds":
             return _through_shared(counts, flow.tile_q * flow.tile_kv * 2)
     if operation.kind.startswith(("stage_dq_", "reduce_dq_")):

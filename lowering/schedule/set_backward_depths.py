@@ -8,6 +8,8 @@ from attnspec.lowering.schedule.set_depths import BARRIER_BYTES
 # In this order, one copy more each while there is room. Q stays a step longer than dO, until dK has read it; with two slots for
 # dQ one is filled while the other is added to global memory.
 URGENT = ("rows", "q", "dq_out", "do", "rows", "q", "do", "rows", "q")
+# Where products leave results in registers, dQ is staged at the end of a step, and read long before that of the next.
+URGENT_IN_REGISTERS = ("rows", "q", "strips", "do", "dq_out", "rows", "q", "do", "rows", "q")
 # In a pair each copy of Q has one reader, which is through with it early.
 URGENT_IN_PAIR = ("rows", "dq_out", "q", "do", "rows")
 
@@ -26,7 +28,8 @@ def set_backward_depths(dataflow: Dataflow, limits: Limits, statement: str) -> d
             f"the backward's tiles need {needed} bytes of shared memory, a block of {limits.target} has {limits.shared_bytes}"
         )
         raise Unsupported(statement, reason)
-    for name in URGENT if dataflow.ctas == 1 else URGENT_IN_PAIR:
+    alone = URGENT_IN_REGISTERS if dataflow.register_products else URGENT
+    for name in alone if dataflow.ctas == 1 else URGENT_IN_PAIR:
         if name in sizes and sizes[name] <= left:
             depths[name] += 1
             left -= sizes[name]

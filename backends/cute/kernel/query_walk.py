@@ -11,7 +11,7 @@ from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.rounds import Order, deal, following_place, order_of
+from attnspec.backends.cute.kernel.rounds import deal, following_place, order_of
 from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
@@ -170,8 +170,8 @@ def _turn_back(found: Sequence) -> Sequence:
 def deal_key_tiles(plan: BackwardWidths, sizes: Sizes, turned: Sequences, rows: Any, processors: Any = None) -> Any:
     """CTAs of a call, and in which order they take its work tiles. Returns numbers: of CTAs, and those of `Rounds`.
 
-    Where dQ is added up in order CTAs take tiles in turn, whatever their length, since every tile waits for one before it: of
-    unequal ones so many heads that the tiles of a round are alike. rows: at hand, of one head. processors: for a CTA, or a pair,
+    Where dQ is added up in order no CTA may take a tile before one that has a lower place: every tile waits for one there. So
+    rounds follow one another without a gap, of unequal tiles those of so many heads that the tiles of a round are alike. rows: at hand, of one head. processors: for a CTA, or a pair,
     each; None: a CTA a tile, which the chip hands out in this order.
     """
     heads = sizes.kv_heads * turned.lanes(sizes)
@@ -194,9 +194,11 @@ def _fit(plan: BackwardWidths, sizes: Sizes, rows: Any) -> Any:
 
 
 def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
-    """Number of the CTA's next work tile."""
-    order = Order.ALIKE if plan.deterministic else order_of(plan)
-    return following_place(order, tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
+    """Number of the CTA's next work tile.
+
+    Where adding has an order too, a CTA takes one of every round: always a later place than it had.
+    """
+    return following_place(order_of(plan), tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
 
 
 def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:

@@ -55,6 +55,8 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
     facts |= {"ds_offset": place("ds_out").offset, "ds_stride": place("ds_out").size // shape.slots, "ds_slots": shape.slots}
     staged = [item.offset for item in schedule.placements if item.buffer == "dq_out"]
     facts |= {"dq_offset": staged[0] if staged else 0, "dq_stride": shape.chunk_bytes}
+    strips = next((item.offset for item in schedule.placements if item.buffer == "strips"), 0)
+    facts |= {"strips_offset": strips, "strips_stride": shape.strips_bytes, "strips_queries": shape.strip_queries}
     facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
     facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
     choices = schedule.choices

@@ -14,7 +14,7 @@ class BackwardPlan(BackwardWidths):
 
     dq_queries: of which a warpgroup makes 64 columns of dQ; splits_queries: each those of its half, else of all. dq_chunks: in
     which dQ of a step is staged; of two, each is one warpgroup's. lse_ahead, delta_ahead: pairs of numbers of rows
-    that are read ahead. working_threads: those of all roles.
+    that are read ahead. working_threads: those of all roles. strips_*: see `blocks/strips.py`; of stride 0 where there are none.
     """
 
     element: Any
@@ -49,6 +49,9 @@ class BackwardPlan(BackwardWidths):
     ds_slots: int
     dq_offset: int
     dq_stride: int
+    strips_offset: int
+    strips_stride: int
+    strips_queries: int
     rows_offset: int
     rows_stride: int
     barriers_offset: int

@@ -145,11 +145,11 @@ def read(tensor: cute.Tensor, *indices: Any) -> Any:
 
 def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
     """Pointer to an element of a variant's tensor; indices are kept inside it, the address is 64-bit."""
-    offset: Any = Int64(0)
-    for axis, index in enumerate(indices):
+    pointer = tensor.iterator
+    for axis, index in enumerate(indices):  # one after the other: those of outer axes are the same for many elements
         inside = cutlass.max(cutlass.min(Int32(index), tensor.shape[axis] - 1), Int32(0))
-        offset = offset + Int64(inside) * Int64(tensor.stride[axis])
-    return tensor.iterator + offset
+        pointer = pointer + Int64(inside) * Int64(tensor.stride[axis])
+    return pointer
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
-from attnspec.backends.cute.kernel.blocks import f32
+from attnspec.backends.cute.kernel.blocks import f32, strips
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import gradient_core, gradient_output, gradient_step, learned_gradient, tensor_core
@@ -167,7 +167,8 @@ class _Trip:
         self.ds_words = f32.narrow(gradient_step.weighted(found, self.weights.slopes), self.plan.element)
         if mods.learned:
             raws = gradient_step.scaled(mods, self.s, self.element) if mods.merges else [Float32(0.0)] * len(found)
-            learned_gradient.gather(self.plan, self.tiles, mods, self.sums, found, raws, self.element)
+            staged = strips.start(self.plan, self.tiles, self.pipes, now) if self.plan.strips_stride else None
+            learned_gradient.gather(self.plan, self.tiles, mods, staged, self.sums, found, raws, self.element)
 
     def share_ds(self, now: Now) -> None:
         """dS where both warpgroups read it."""

@@ -6,21 +6,20 @@ what its two keys have of one distance, then odd rows go to even ones, then grou
 in all of them, and then they are added up, each group ending with a quarter of the numbers.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.backward_bundles import Exact, LearnedRead
-from attnspec.backends.cute.kernel.blocks.arithmetic import place
-from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, from_lane
+from attnspec.backends.cute.kernel.backward_bundles import LearnedRead
+from attnspec.backends.cute.kernel.blocks.gradient_sums import add_all
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.strips import WORD_BYTES, Strips
 from attnspec.backends.cute.kernel.work import again
 from attnspec.backends.sm90.kernel.blocks import scalar
 from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
 from attnspec.backends.sm90.kernel.blocks.halving import share_out
 from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, column_of
-from cutlass import Float32, Int32, Int64
+from cutlass import Float32, Int32
 
 LEAST = -2  # of j
 OTHERS = (8, 16)  # bits of a lane's number by which even rows differ
@@ -29,22 +28,40 @@ Numbers = dict[tuple[int, int], Float32]
 
 def add_diagonals(tensor: Any, read: LearnedRead, shares: Values, element: Element, count: int) -> None:
     """Add the sums of a step to a learned tensor's gradient, which is read by distance; of `count` shares at a time."""
-    for first in range(0, len(shares), count):
-        some = replace(element, first_query=element.first_query + column_of(first))
-        _add_some(tensor, read, shares[first : first + count], some)
+    for begin in range(0, len(shares), count):
+        own, first = _sums(shares[begin : begin + count])
+        is_even = cute.arch.lane_idx() // 4 % 2 == 0
+        values = [Float32(cutlass.select_(is_even, value, Float32(0.0))) for value in own]
+        # Its distance is all that the address knows of an element.
+        key = element.kv[0] - again(cute.arch.lane_idx()) // 4
+        query = element.first_query + (column_of(begin) + LEAST * EIGHT)
+        places = [read.indices(query + _number(first + at), key, element.at, element.key[0]) for at in range(len(own))]
+        add_all(tensor, tuple(places), tuple(values))
 
 
-def _add_some(tensor: Any, read: LearnedRead, shares: Values, element: Element) -> None:
+def stage_diagonals(strips: Strips, address: Any, shares: Values) -> None:
+    """The same to shared memory, for one warp to add up. address: of the warp's first strip."""
+    count = len(shares) // strips.parts
+    for part in range(strips.parts):
+        own, first = _sums(shares[part * count : (part + 1) * count])
+        lane = cute.arch.lane_idx()
+        start = address + strips.offset(0, 0, part) + lane % 4 * (2 * WORD_BYTES)
+        for at, value in enumerate(own):
+            text = "{.reg .pred p; setp.eq.b32 p, {$r2}, 0; @p st.shared.f32 [{$r0}], {$r1};}"
+            ptx(text, Int32(start + _number(first + at) * WORD_BYTES), value, Int32(lane // 4 % 2))
+
+
+def _sums(shares: Values) -> tuple[Values, Int32]:
+    """Sums that this lane has in the end, and which of all in order its first is. Those of lanes of odd rows are for nobody."""
     lane = cute.arch.lane_idx()
     r, t = lane // 4, lane % 4
     numbers = _turned(_of_even_rows(_of_thread(shares), t), r // 2, t)
-    own, first = share_out([numbers[place] for place in sorted(numbers)], OTHERS)
-    values = [Float32(cutlass.select_(r % 2 == 0, value, Float32(0.0))) for value in own]
-    # Its distance is all that the address knows of an element.
-    key = element.kv[0] - again(lane) // 4
-    distances = [(first + at) // 2 * EIGHT + (first + at) % 2 + LEAST * EIGHT for at in range(len(own))]
-    places = [read.indices(element.first_query + distance, key, element.at, element.key[0]) for distance in distances]
-    _add_all(tensor, tuple(places), tuple(values))
+    return share_out([numbers[place] for place in sorted(numbers)], OTHERS)
+
+
+def _number(at: Any) -> Any:
+    """8 (j - LEAST) + c of a number by its place in order."""
+    return at // 2 * EIGHT + at % 2
 
 
 def _of_thread(shares: Values) -> Numbers:
@@ -92,39 +109,3 @@ def _turned(numbers: Numbers, a: Any, t: Any) -> Numbers:
         sent = Float32(cutlass.select_(t < a, _at(numbers, j + 1, c), _at(numbers, j, c)))
         found[j, c] = _shuffled(sent, source)
     return found
-
-
-@cute.jit
-def _add_all(tensor: Any, places: tuple, values: tuple):
-    """Each to its place; where all of a warp are of one place, as beyond a clamp, their sum."""
-    memory = tensor.tensor if isinstance(tensor, Exact) else tensor
-    first = _first_lane(Int64(place(memory, places[0]).toint()))
-    is_one = Int32(1)
-    total = Float32(0.0)
-    for index in cutlass.range_constexpr(len(values)):
-        here = Int64(place(memory, places[index]).toint())
-        is_one = is_one & Int32((here == first) | (values[index] == Float32(0.0)))
-        total = total + values[index]
-    if _all(is_one) != 0:
-        for distance in cutlass.range_constexpr(5):
-            total = total + from_lane(total, 1 << distance)
-        if cute.arch.lane_idx() == 0:
-            add_unless_zero(tensor, places[0], total)
-    else:
-        for index in cutlass.range_constexpr(len(values)):
-            add_unless_zero(tensor, places[index], values[index])
-
-
-def _first_lane(value: Int64) -> Int64:
-    """The value of lane 0."""
-    text = (
-        "{.reg .b32 a, b; mov.b64 {a, b}, {$r0}; shfl.sync.idx.b32 a, a, 0, 31, 0xffffffff; "
-        "shfl.sync.idx.b32 b, b, 0, 31, 0xffffffff; mov.b64 {$w0}, {a, b};}"
-    )
-    return ptx(text, value, returns=[Int64])
-
-
-def _all(condition: Int32) -> Int32:
-    """Whether it holds in all lanes."""
-    text = "{.reg .pred p, q; setp.ne.b32 p, {$r0}, 0; vote.sync.all.pred q, p, 0xffffffff; selp.b32 {$w0}, 1, 0, q;}"
-    return ptx(text, condition, returns=[Int32])

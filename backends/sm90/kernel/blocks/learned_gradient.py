@@ -4,8 +4,9 @@
 |------------------------------|----------------------------------------------------|-------------------------|
 | scalar, head                 | a register, over all steps of a head; then the warp | one a warp and head     |
 | key                          | a register a key, over all steps; then four lanes  | one a key and head      |
-| distance                     | a warp, along the diagonals of its 16 keys         | one a diagonal and warp, or |
-|                              |                                                    | one a warp if all are of one place |
+| distance                     | a warp, along the diagonals of its 16 keys; then   | one a diagonal and step, or |
+|                              | all warps of the step (`blocks/strips.py`)         | one a step if all are of one place |
+| distance, heads above 128    | a warp, along the diagonals of its 16 keys         | one a diagonal and warp |
 | row                          | the warp, whose lanes end with two queries each    | one a query and warp    |
 | element, scattered           | nowhere                                            | one an element          |
 """
@@ -17,6 +18,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_unless_zero, with_warp
+from attnspec.backends.cute.kernel.blocks.strips import strips_of
 from attnspec.backends.sm90.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm90.kernel.blocks import diagonals, scalar
 from attnspec.backends.sm90.kernel.blocks.gradient_step import Element, Values
@@ -45,18 +47,32 @@ def _gathering(mods: BackwardMods) -> list[LearnedRead]:
 
 
 def gather(
-    plan: BackwardPlan, tiles: BackwardTiles, mods: BackwardMods, sums: Any, ds: Values, raws: Values, element: Element
+    plan: BackwardPlan,
+    tiles: BackwardTiles,
+    mods: BackwardMods,
+    staged: Any,
+    sums: Any,
+    ds: Values,
+    raws: Values,
+    element: Element,
 ) -> None:
-    """Take in d(score) of a step, of a work tile's first part alone. raws: scores before the score statements."""
+    """Take in d(score) of a step, of a work tile's first part alone. raws: scores before the score statements.
+
+    staged: where the step's strips are, if there are any.
+    """
     if not isinstance(element.at.part, int):
         ds = [Float32(cutlass.select_(element.at.part == 0, value, Float32(0.0))) for value in ds]
-    used = 0
+    used = strip = 0
     for read in mods.learned:
         shares = _shares(read, ds, raws, element)
         if read.address in (*WARP_WIDE, OF_KEY):
             for row in range(2):
                 sums[used + row] = sums[used + row] + _total([one for at, one in enumerate(shares) if row_of(at) == row])
             used += 2
+        elif read.address == "distance" and plan.strips_stride:
+            strips, warp = strips_of(plan), cute.arch.make_warp_uniform(cute.arch.warp_idx())
+            diagonals.stage_diagonals(strips, staged + strips.offset(strip, warp, 0), shares)
+            strip += 1
         elif read.address == "distance":
             # With dK and dV of wide heads there are registers for half of them.
             count = len(shares) // 2 if plan.dk_width > BLOCK else len(shares)
