@@ -133,9 +133,10 @@ def tile_sizes(spec: Spec, tiles: int) -> list[int]:
 
 
 def _tile_readers(analysed: Analysed, lane: int, in_score: bool) -> list[str]:
-    """Operations that read a tensor's tile: the mask always, the score where it does, with the exponentials or before."""
+    """Operations that read a tensor's tile: the mask always, the score where it does, and where a score has no maximum the
+    exponentials, with which it may be finished though the graph has it apart (`softmax_step.is_fused`)."""
     kinds = [item.kind for item in _chain(analysed, lane) if item.kind == "mask" or (item.kind == "score" and in_score)]
-    kinds += ["exp_head", "exp_tail"] if fuses_score(analysed) else []
+    kinds += [] if analysed.bounds.needs_row_max else ["exp_head", "exp_tail"]
     return [f"{kind}[{lane}]" for kind in kinds]
 
 
