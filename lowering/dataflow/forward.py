@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.peel import fuses_score
-from attnspec.lowering.analysis.staging import stage
+from attnspec.lowering.analysis.staging import MOST, Staging, stage
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name
@@ -47,11 +47,13 @@ class TileShape:
 class TensorTiles:
     """What TMA brings of tensors that have an element for each query and key (see `staging`).
 
-    count: of so many tensors; in_turn: query tiles have one slot of shared memory, which they use in turn, not one each.
+    count: of so many tensors; in_turn: query tiles have one slot of shared memory, which they use in turn, not one each; alone:
+    no values of keys and distances are staged beside them.
     """
 
     count: int = 0
     in_turn: bool = False
+    alone: bool = False
 
 
 NO_TILES = TensorTiles()
@@ -124,15 +126,20 @@ def _buffers(analysed: Analysed, ctas: int, tiles: TensorTiles) -> tuple[Buffer,
         Buffer("s", "tensor", shape.keys),
         Buffer("p", "tensor", shape.p_columns),
         Buffer("o", "tensor", output_columns(analysed.spec.head_dim_v, ctas)),
-        *_staged_buffers(analysed),
+        *_staged_buffers(analysed, tiles),
         Buffer("scores", "register", 4 * shape.keys),
         Buffer("row", "register", 2 * 4),
     )
 
 
-def _staged_buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+def stage_beside(spec: Spec, tiles: TensorTiles) -> Staging:
+    """What is brought to shared memory of a forward that has those tiles."""
+    return stage(spec, tiles.count, 0 if tiles.alone else MOST)
+
+
+def _staged_buffers(analysed: Analysed, tiles: TensorTiles) -> tuple[Buffer, ...]:
     """Values of keys and distances, which the threads of a query tile bring and read in the same step."""
-    size = stage(analysed.spec).bytes(TILE_Q, tile_shape(analysed.spec).keys)
+    size = stage_beside(analysed.spec, tiles).bytes(TILE_Q, tile_shape(analysed.spec).keys)
     return (Buffer("staged", "shared", size),) if size else ()
 
 
@@ -206,7 +213,7 @@ def _values(analysed: Analysed, i: int, ctas: int, tiles: TensorTiles) -> list[V
         Value("load_v", f"mma_pv_tail[{i}]", "kv", name="v", part=(0, value_bytes)),
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
-        *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed)),
+        *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed, tiles)),
         *_tile_values(analysed, i, tiles),
         *_row_values(chain[-1].name, i),
         *(_maximum_values(chain[-1].name, i) if analysed.bounds.needs_row_max else _bounded_values(i)),
@@ -223,7 +230,7 @@ def _tile_values(analysed: Analysed, i: int, tiles: TensorTiles) -> Iterator[Val
     """Tensors' tiles to who reads them; where query tiles have one slot, the last of those leaves it to the next query tile."""
     lanes = tile_shape(analysed.spec).query_tiles
     following, later = (i + 1) % lanes, int(i + 1 == lanes)
-    for at, staged in enumerate(stage(analysed.spec, tiles.count).tiles):
+    for at, staged in enumerate(stage_beside(analysed.spec, tiles).tiles):
         readers = _tile_readers(analysed, i, staged.in_score, tiles.in_turn)
         yield from (Value(f"{LOAD_TILE}{at}[{i}]", reader, f"tile{at}", name=f"tile{at}") for reader in readers)
         if tiles.in_turn:

@@ -26,8 +26,10 @@ def choose_tiles(analysed: Analysed, limits: Limits) -> TensorTiles:
 
 
 def _forms(analysed: Analysed) -> Iterator[TensorTiles]:
-    """The most tensors first; of as many, slots of each query tile's own before those in turn."""
+    """The most tensors first; of as many, slots of each query tile's own before those in turn, and these beside staged values
+    before those without, which threads then load, but no row of their own of each."""
     for count in range(len(stage(analysed.spec, MOST_TILES).tiles), 0, -1):
         yield TensorTiles(count)
         if tile_shape(analysed.spec).query_tiles > 1:
             yield TensorTiles(count, in_turn=True)
+            yield TensorTiles(count, in_turn=True, alone=True)

@@ -32,6 +32,14 @@ TWO_WORDS = (
 )
 WINDOW = "input bias: f32[heads, len_q, len_kv]\nscore = score + bias[h, q, kv]\nmask = causal and kv > qpos - 200\n"
 KEYED = "input bias: bf16[len_q, len_kv]\ninput gain: f32[len_kv]\nscore = score + bias[q, kv] * gain[kv]\nmask = causal\n"
+FAR = (
+    "input bias: f32[heads, len_q, len_kv]\nlearned table: f32[heads, 257]\n"
+    "score = score + bias[h, q, kv] + table[h, clamp(kv - q, -128, 128) + 128]\nmask = causal\n"
+)
+PAPERS = (
+    "input bias: f32[heads, len_q, len_kv]\ninput of_q: i32[batch, len_q]\ninput of_kv: i32[batch, len_kv]\n"
+    "score = score + bias[h, q, kv]\nmask = of_q[b, q] == of_kv[b, kv]\n"
+)
 slow = pytest.mark.slow
 
 
@@ -118,6 +126,9 @@ def test_pairs_of_ctas_and_one_query_tile_have_no_such_tiles_and_heads_are_not_p
         pytest.param(HALF, "64", Shape(1, 2, 2, 5, 0), marks=slow),
         pytest.param(SHOWN, "64", Shape(2, 2, 1, 3, 2), marks=slow),
         pytest.param(KEYED, "72, 40", Shape(2, 2, 2, 270, 140), marks=slow),
+        pytest.param(KEYED.replace("bf16", "f32"), "128", Shape(2, 2, 2, 270, 140), marks=slow),  # whose gains threads load
+        pytest.param(FAR, "96", Shape(1, 2, 2, 150, 301), marks=slow),
+        pytest.param(PAPERS, "128", Shape(2, 2, 1, 140, 260), marks=slow),
     ],
 )
 def test_elements_are_right_and_the_same_for_every_timing(text: str, dims: str, shape: Shape) -> None:

@@ -7,6 +7,7 @@ from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.dataflow.draw import draw
 from attnspec.lowering.dataflow.forward import NO_TILES, TensorTiles
+from attnspec.lowering.dataflow.tensor_tiles import tiles_of
 from attnspec.lowering.schedule.choose_tiles import choose_tiles
 from attnspec.lowering.schedule.cost import price
 from attnspec.lowering.schedule.place import draft, place
@@ -21,6 +22,7 @@ from tests.lowering.schedule.drafts import with_placement, with_program, without
 HEAD = "attention tiled\nhead_dim {}\n"
 BIAS = "input bias: {}[len_q, len_kv]\nscore = score + bias[q, kv]\n"
 TWO = "input a: {}[len_q, len_kv]\ninput gain: {}[len_q, len_kv]\nscore = score + a[q, kv] * gain[q, kv]\n"
+KEYED = "input bias: {}[len_q, len_kv]\ninput gain: f32[len_kv]\nscore = score + bias[q, kv] * gain[kv]\n"
 OWN, IN_TURN = TensorTiles(1), TensorTiles(1, in_turn=True)
 SEQUENCES = [(0,), (1,), (2,), (5,), (0, 0, 1), (3, 0, 2, 0, 0, 1, 5, 1)]
 
@@ -44,6 +46,9 @@ def run(analysed: Analysed, made: Draft, trips: tuple[int, ...], jitter: float, 
         (BIAS.format("f32"), "64", OWN),
         *((BIAS.format("f32"), str(dim), IN_TURN) for dim in range(72, 129, 8)),
         (BIAS.format("f32"), "136", OWN),  # one query tile
+        (KEYED.format("f32"), "64", OWN),
+        (KEYED.format("f32"), "128", TensorTiles(1, in_turn=True, alone=True)),
+        (KEYED.format("bf16"), "128", IN_TURN),
         (BIAS.format("bf16"), "128", OWN),
         (BIAS.format("bf16"), "192, 128", NO_TILES),
         (BIAS.format("bool").replace("score + bias[q, kv]", "score\nmask = bias[q, kv]"), "192, 128", IN_TURN),
@@ -55,6 +60,13 @@ def run(analysed: Analysed, made: Draft, trips: tuple[int, ...], jitter: float, 
 )
 def test_one_slot_in_turn_is_better_than_none_and_worse_than_two(text: str, dims: str, expected: TensorTiles) -> None:
     assert choose_tiles(read(text, dims), LIMITS) == expected
+
+
+def test_values_of_keys_that_have_no_room_beside_a_tile_are_not_staged() -> None:
+    for dtype, is_staged in (("f32", False), ("bf16", True)):
+        _, made = drafted(KEYED.format(dtype), "128")
+        assert any(item.buffer == "staged" for item in made.placements) == is_staged
+        assert tiles_of(made.dataflow) == choose_tiles(read(KEYED.format(dtype), "128"), LIMITS)
 
 
 def test_query_tiles_hand_one_slot_to_each_other_and_need_no_empty_barriers() -> None:
