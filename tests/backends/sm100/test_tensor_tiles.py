@@ -1,12 +1,15 @@
 """Tensors with an element for each query and key: TMA brings tiles of them, in the emulator and by what threads load."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors
+from attnspec.backends.sm100.backend import emit
+from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors, tiles_of
 from attnspec.runtime import emulated_program
+from attnspec.runtime.assemble import assemble
 from attnspec.runtime.compare import compare
 from attnspec.runtime.draw_inputs import Inputs, Shape, draw_inputs
 from attnspec.runtime.emulation import emulation
@@ -207,3 +210,27 @@ def test_an_infinity_in_a_masked_value_is_kept_out_beside_one_slot(monkeypatch: 
         inputs.v[0, place, 0, 3] = float("inf")
         with emulation(place):
             assert_right(attention, inputs)
+
+
+@slow
+@pytest.mark.parametrize(
+    ("text", "dims"),
+    [
+        (BIAS, "128"),
+        (WINDOW, "80"),
+        (BOUNDED, "128"),
+        (CLASSES, "128"),
+        (POSITIVE, "128"),
+        (HELD, "96"),
+        (TWO, "128"),
+        (TWO_WORDS, "64"),
+        (SHOWN, "192, 128"),
+        (FAR, "128"),
+        (PAPERS, "128"),
+    ],
+)
+def test_kernels_with_one_slot_for_both_query_tiles_spill_nothing(text: str, dims: str, tmp_path: Path) -> None:
+    analysed = stages.analyse(stages.read(HEAD.format(dims) + text))
+    graph = stages.draw(analysed, "forward", "sm100")
+    assert tiles_of(graph).in_turn
+    assert assemble(emit(analysed, stages.place(graph, analysed, "sm100")), tmp_path).frame_bytes == 0
