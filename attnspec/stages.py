@@ -75,6 +75,7 @@ def draw(
     backward. `Unsupported` for a choice that the variant or the chip does not leave.
     """
     from attnspec.lowering.dataflow.draw import draw
+    from attnspec.lowering.dataflow.forward import NO_TILES
     from attnspec.lowering.dataflow.forward_in_registers import PLAIN
     from attnspec.lowering.schedule.choose_backward_ctas import choose_backward_ctas
     from attnspec.lowering.schedule.choose_ctas import choose_ctas
@@ -95,7 +96,7 @@ def draw(
     if not limits.tensor_columns:
         storage = choose_storage(analysed, limits) if direction == "forward" else PLAIN
         return draw(analysed, direction, in_registers=True, deterministic=deterministic, storage=storage)
-    tiles = choose_tiles(analysed, limits) if direction == "forward" and ctas == 1 and not one else 0
+    tiles = choose_tiles(analysed, limits) if direction == "forward" and ctas == 1 and not one else NO_TILES
     return draw(analysed, direction, one_query_tile=one, ctas=ctas, deterministic=deterministic, tiles=tiles)
 
 

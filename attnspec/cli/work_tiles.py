@@ -39,7 +39,13 @@ def show_work(analysed: "Analysed", schedule: "Schedule", shape: CallShape, limi
 
 def _tensor_tiles(analysed: "Analysed", flow: "Dataflow") -> list[str]:
     """A line for each tensor of which TMA brings tiles."""
-    from attnspec.lowering.dataflow.tensor_tiles import tiled_tensors
+    from attnspec.lowering.analysis.staging import stage
+    from attnspec.lowering.dataflow.tensor_tiles import tiled_tensors, tiles_of
 
+    tiles = tiles_of(flow)
     sizes = [(tensor.name, flow.buffer(f"tile{at}").size) for at, tensor in enumerate(tiled_tensors(analysed.spec, flow))]
-    return [f"  tiles of {name}: {size:,} bytes a query tile and step, through TMA" for name, size in sizes]
+    slot = "one slot that query tiles use in turn" if tiles.in_turn else "a slot of its own"
+    rows = [f"  tiles of {name}: {size:,} bytes a query tile and step, through TMA, to {slot}" for name, size in sizes]
+    if rows and tiles.alone and stage(analysed.spec).values:
+        rows.append("  values of keys and distances: threads load them, they have no room beside the tiles")
+    return rows

@@ -66,12 +66,12 @@ class Staging:
         return tuple(value for value in self.values if value.axis == "element")
 
 
-def stage(spec: Spec, tiles: int = 0) -> Staging:
+def stage(spec: Spec, tiles: int = 0, most: int = MOST) -> Staging:
     """Stages the largest numeric parts of score and mask that read a tensor by the key, and depend on key or distance alone.
 
-    tiles: of so many tensors that have an element for each query and key, too.
+    tiles: of so many tensors that have an element for each query and key, too; most: values of keys and distances.
     """
-    finder = _Finder(tiles)
+    finder = _Finder(tiles, most)
     score = finder.visit(spec.score, in_score=True)
     mask = finder.visit(spec.mask, in_score=False) if spec.mask is not None else None
     return Staging(score, mask, tuple(finder.found.values()))
@@ -83,8 +83,9 @@ def staged_number(at: Read) -> int | None:
 
 
 class _Finder:
-    def __init__(self, tiles: int) -> None:
+    def __init__(self, tiles: int, most: int) -> None:
         self.tiles = tiles
+        self.most = most
         self.found: dict[Expr, StagedValue] = {}
         self.number: dict[Expr, int] = {}
 
@@ -101,7 +102,7 @@ class _Finder:
     def has_room(self, axis: Axis) -> bool:
         """Whether there may be another of this sort."""
         count = sum((value.axis == "element") == (axis == "element") for value in self.found.values())
-        return count < (self.tiles if axis == "element" else MOST)
+        return count < (self.tiles if axis == "element" else self.most)
 
 
 def is_of_element(at: Expr) -> bool:

@@ -4,12 +4,13 @@ Two query tiles in flight let one be multiplied while the other is exponentiated
 pieces, head and tail, so that the product with V starts before all of a row is exponentiated.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.peel import fuses_score
-from attnspec.lowering.analysis.staging import stage
+from attnspec.lowering.analysis.staging import MOST, Staging, stage
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
 from attnspec.language.expr import Name
@@ -42,6 +43,20 @@ class TileShape:
         return self.head_keys * ELEMENT_BYTES // 4
 
 
+@dataclass(frozen=True)
+class TensorTiles:
+    """What TMA brings of tensors that have an element for each query and key (see `staging`).
+
+    count: of so many tensors; in_turn: query tiles have one slot of shared memory, which they use in turn, not one each; alone:
+    no values of keys and distances are staged beside them.
+    """
+
+    count: int = 0
+    in_turn: bool = False
+    alone: bool = False
+
+
+NO_TILES = TensorTiles()
 NARROW = TileShape(2, TILE_KV, 96)  # FA4: two query tiles in flight, three quarters of P
 WIDE = TileShape(1, 64, 32)  # heads of 256: q, the output and three tiles of 64 keys take 224 KB of shared memory
 LARGEST_NARROW = (192, 128)  # width of query and key, of value
@@ -53,10 +68,9 @@ def tile_shape(spec: Spec) -> TileShape:
     return NARROW if fits else WIDE
 
 
-def draw_forward(analysed: Analysed, ctas: int = 1, tiles: int = 0) -> Dataflow:
+def draw_forward(analysed: Analysed, ctas: int = 1, tiles: TensorTiles = NO_TILES) -> Dataflow:
     """The forward graph of a variant.
 
-    tiles: of so many tensors that have an element for each query and key, TMA brings tiles (see `staging`).
     ctas: 2 for a pair that shares keys and values (FA4, 2-CTA forward): one tensor operation multiplies query tiles of both, and
     each CTA holds half of the keys of a tile of K, and half of the columns of a tile of V.
     There is no score operation where the score is q k as it stands, or part of the exponentials (see `fuses_score`), and no row
@@ -66,7 +80,7 @@ def draw_forward(analysed: Analysed, ctas: int = 1, tiles: int = 0) -> Dataflow:
     operations, values = [*_shared_loads()], []
     shape = tile_shape(analysed.spec)
     for tile in range(shape.query_tiles):
-        operations += _operations(analysed, tile, ctas, tiles)
+        operations += _operations(analysed, tile, ctas, tiles.count)
         values += _values(analysed, tile, ctas, tiles)
     return Dataflow(
         direction="forward",
@@ -100,28 +114,38 @@ def _stream_bytes(analysed: Analysed, ctas: int) -> tuple[int, int]:
     return keys // ctas * _row_bytes(spec.head_dim), keys * _row_bytes(output_columns(spec.head_dim_v, ctas) // ctas)
 
 
-def _buffers(analysed: Analysed, ctas: int, tiles: int) -> tuple[Buffer, ...]:
+def _buffers(analysed: Analysed, ctas: int, tiles: TensorTiles) -> tuple[Buffer, ...]:
     shape = tile_shape(analysed.spec)
     query_bytes, output_bytes = (TILE_Q * _row_bytes(dim) for dim in (analysed.spec.head_dim, analysed.spec.head_dim_v))
     return (
         Buffer("q", "shared", query_bytes),
         Buffer("kv", "shared", max(_stream_bytes(analysed, ctas))),
         Buffer("o_out", "shared", output_bytes),
-        *(Buffer(f"tile{at}", "shared", size) for at, size in enumerate(tile_sizes(analysed.spec, tiles))),
+        *_tile_buffers(analysed.spec, tiles),
         Buffer("stats", "shared", 2 * 4 * TILE_Q),  # f32 (rescale factor or row sum), then f32 row max
         Buffer("s", "tensor", shape.keys),
         Buffer("p", "tensor", shape.p_columns),
         Buffer("o", "tensor", output_columns(analysed.spec.head_dim_v, ctas)),
-        *_staged_buffers(analysed),
+        *_staged_buffers(analysed, tiles),
         Buffer("scores", "register", 4 * shape.keys),
         Buffer("row", "register", 2 * 4),
     )
 
 
-def _staged_buffers(analysed: Analysed) -> tuple[Buffer, ...]:
+def stage_beside(spec: Spec, tiles: TensorTiles) -> Staging:
+    """What is brought to shared memory of a forward that has those tiles."""
+    return stage(spec, tiles.count, 0 if tiles.alone else MOST)
+
+
+def _staged_buffers(analysed: Analysed, tiles: TensorTiles) -> tuple[Buffer, ...]:
     """Values of keys and distances, which the threads of a query tile bring and read in the same step."""
-    size = stage(analysed.spec).bytes(TILE_Q, tile_shape(analysed.spec).keys)
+    size = stage_beside(analysed.spec, tiles).bytes(TILE_Q, tile_shape(analysed.spec).keys)
     return (Buffer("staged", "shared", size),) if size else ()
+
+
+def _tile_buffers(spec: Spec, tiles: TensorTiles) -> Iterator[Buffer]:
+    for at, size in enumerate(tile_sizes(spec, tiles.count)):
+        yield Buffer(f"tile{at}", "shared", size, in_turn=tiles.in_turn)
 
 
 def tile_sizes(spec: Spec, tiles: int) -> list[int]:
@@ -132,10 +156,11 @@ def tile_sizes(spec: Spec, tiles: int) -> list[int]:
     return [TILE_Q * padded(keys * TYPE_BYTES[types[name]], 2 * SWIZZLE_ELEMENTS) for name in found]
 
 
-def _tile_readers(analysed: Analysed, lane: int, in_score: bool) -> list[str]:
-    """Operations that read a tensor's tile: the mask always, the score where it does, with the exponentials or before."""
+def _tile_readers(analysed: Analysed, lane: int, in_score: bool, in_turn: bool) -> list[str]:
+    """Operations that read a tensor's tile: the mask always, the score where it does, and where a score has no maximum the
+    exponentials, with which it may be finished though the graph has it apart; but not in turn (`softmax_step.is_fused`)."""
     kinds = [item.kind for item in _chain(analysed, lane) if item.kind == "mask" or (item.kind == "score" and in_score)]
-    kinds += ["exp_head", "exp_tail"] if fuses_score(analysed) else []
+    kinds += [] if in_turn or analysed.bounds.needs_row_max else ["exp_head", "exp_tail"]
     return [f"{kind}[{lane}]" for kind in kinds]
 
 
@@ -176,7 +201,7 @@ def _operations(analysed: Analysed, tile: int, ctas: int, tiles: int) -> list[Op
     ]
 
 
-def _values(analysed: Analysed, i: int, ctas: int, tiles: int) -> list[Value]:
+def _values(analysed: Analysed, i: int, ctas: int, tiles: TensorTiles) -> list[Value]:
     chain = _chain(analysed, i)
     shape = tile_shape(analysed.spec)
     key_bytes, value_bytes = _stream_bytes(analysed, ctas)
@@ -188,12 +213,8 @@ def _values(analysed: Analysed, i: int, ctas: int, tiles: int) -> list[Value]:
         Value("load_v", f"mma_pv_tail[{i}]", "kv", name="v", part=(0, value_bytes)),
         Value(f"mma_qk[{i}]", f"load_s[{i}]", "s", name="s"),
         *(Value(before.name, after.name, "scores") for before, after in pairwise(chain)),
-        *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed)),
-        *(
-            Value(f"{LOAD_TILE}{at}[{i}]", reader, f"tile{at}", name=f"tile{at}")
-            for at, value in enumerate(stage(analysed.spec, tiles).tiles)
-            for reader in _tile_readers(analysed, i, value.in_score)
-        ),
+        *(Value(chain[0].name, reader.name, "staged", name="staged") for reader in chain[1:] if _staged_buffers(analysed, tiles)),
+        *_tile_values(analysed, i, tiles),
         *_row_values(chain[-1].name, i),
         *(_maximum_values(chain[-1].name, i) if analysed.bounds.needs_row_max else _bounded_values(i)),
         Value(f"exp_head[{i}]", f"mma_pv_head[{i}]", "p", name="p_head", part=head),
@@ -203,6 +224,17 @@ def _values(analysed: Analysed, i: int, ctas: int, tiles: int) -> list[Value]:
         Value(f"mma_pv_tail[{i}]", f"finish[{i}]", "o", name="o"),
         Value(f"finish[{i}]", f"store_o[{i}]", "o_out", name="out"),
     ]
+
+
+def _tile_values(analysed: Analysed, i: int, tiles: TensorTiles) -> Iterator[Value]:
+    """Tensors' tiles to who reads them; where query tiles have one slot, the last of those leaves it to the next query tile."""
+    lanes = tile_shape(analysed.spec).query_tiles
+    following, later = (i + 1) % lanes, int(i + 1 == lanes)
+    for at, staged in enumerate(stage_beside(analysed.spec, tiles).tiles):
+        readers = _tile_readers(analysed, i, staged.in_score, tiles.in_turn)
+        yield from (Value(f"{LOAD_TILE}{at}[{i}]", reader, f"tile{at}", name=f"tile{at}") for reader in readers)
+        if tiles.in_turn:
+            yield Value(readers[-1], f"{LOAD_TILE}{at}[{following}]", None, distance=later)
 
 
 def _row_values(masked: str, i: int) -> list[Value]:

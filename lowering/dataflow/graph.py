@@ -43,12 +43,14 @@ class Buffer:
     """Where values of one sort live. size: bytes of one copy (shared, register a thread) or 32-bit columns (tensor).
 
     over: buffer in whose place this one lies, since the graph orders what uses the one and the other.
+    in_turn: all lanes have one copy, since the graph orders who uses it when; else each that writes it has its own.
     """
 
     name: str
     space: Space
     size: int
     over: str | None = None
+    in_turn: bool = False
 
 
 @dataclass(frozen=True)

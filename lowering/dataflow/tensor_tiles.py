@@ -2,18 +2,23 @@
 
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.packing import Packing, packing
-from attnspec.lowering.analysis.staging import stage
-from attnspec.lowering.dataflow.forward import LOAD_TILE
+from attnspec.lowering.dataflow.forward import LOAD_TILE, TensorTiles, stage_beside
 from attnspec.lowering.dataflow.graph import Dataflow
 
 from attnspec.language.spec import Spec, Tensor
 
 
+def tiles_of(dataflow: Dataflow) -> TensorTiles:
+    """The tiles that a forward's graph has; alone: nothing else is staged."""
+    kinds = {operation.kind for operation in dataflow.operations if operation.kind.startswith(LOAD_TILE)}
+    in_turn = any(buffer.in_turn for buffer in dataflow.buffers)
+    return TensorTiles(len(kinds), in_turn, alone=all(buffer.name != "staged" for buffer in dataflow.buffers))
+
+
 def tiled_tensors(spec: Spec, dataflow: Dataflow) -> tuple[Tensor, ...]:
     """Declarations of the tensors of which TMA brings tiles, in the order of the tiles."""
-    kinds = {operation.kind for operation in dataflow.operations if operation.kind.startswith(LOAD_TILE)}
     declared = {tensor.name: tensor for tensor in spec.tensors}
-    return tuple(declared[value.read.tensor] for value in stage(spec, len(kinds)).tiles)
+    return tuple(declared[value.read.tensor] for value in stage_beside(spec, tiles_of(dataflow)).tiles)
 
 
 def packing_of(analysed: Analysed, dataflow: Dataflow) -> Packing:

@@ -50,7 +50,7 @@ def estimate(analysed: Analysed, limits: Limits, ctas: Literal[1, 2], direction:
 def choose_ctas(analysed: Analysed, limits: Limits) -> Literal[1, 2]:
     """CTAs of a work tile of the forward: two where that makes a step shorter, which only fewer loads can; one where TMA brings
     tiles of tensors, which it does for one alone."""
-    if not can_pair(analysed, limits) or choose_tiles(analysed, limits):
+    if not can_pair(analysed, limits) or choose_tiles(analysed, limits).count:
         return 1
     one = estimate(analysed, limits, 1)
     if one.loads <= one.work:
@@ -62,7 +62,7 @@ def explain_ctas(analysed: Analysed, limits: Limits, chosen: int) -> str:
     """Both forms of a forward in a line each, and which is taken."""
     if not can_pair(analysed, limits):
         return f"CTAs a work tile: {chosen}; two cannot share the tiles of these head dimensions on this target"
-    if choose_tiles(analysed, limits):
+    if choose_tiles(analysed, limits).count:
         return f"CTAs a work tile: {chosen}; tiles of tensors come through TMA for one CTA, element by element for two"
     best = choose_ctas(analysed, limits)
     why = "as the model would choose" if best == chosen else f"as asked; the model would choose {best}"

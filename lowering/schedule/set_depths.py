@@ -69,9 +69,10 @@ def _streams(dataflow: Dataflow) -> dict[str, int]:
 
 
 def _copies(dataflow: Dataflow, name: str) -> int:
-    """One for each lane that writes the buffer; one for all if no lane owns it, or a lane reads what another wrote (O)."""
+    """One for each lane that writes the buffer; one for all if no lane owns it, a lane reads what another wrote (O), or all use
+    one in turn."""
     values = [value for value in dataflow.values if value.buffer == name]
     lanes = [tuple(dataflow.operation(end).query_tile for end in (value.producer, value.consumer)) for value in values]
-    if any(None not in pair and pair[0] != pair[1] for pair in lanes):
+    if dataflow.buffer(name).in_turn or any(None not in pair and pair[0] != pair[1] for pair in lanes):
         return 1
     return max(1, len({writer for writer, _ in lanes} - {None}))

@@ -11,7 +11,8 @@ from attnspec.backends.expression import write_values
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed, Range
 from attnspec.lowering.analysis.peel import Peeled, peel
-from attnspec.lowering.analysis.staging import Staging, stage, staged_number
+from attnspec.lowering.analysis.staging import Staging, staged_number
+from attnspec.lowering.dataflow.forward import NO_TILES, TensorTiles, stage_beside
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, names, nodes
 from attnspec.language.spec import Spec
@@ -49,14 +50,14 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def write_functions(source: Source, analysed: Analysed, tiles: int = 0) -> None:
-    """All functions of the variant, and `MODS`, which hands them to the roles. tiles: tensors of which TMA brings tiles."""
+def write_functions(source: Source, analysed: Analysed, tiles: TensorTiles = NO_TILES) -> None:
+    """All functions of the variant, and `MODS`, which hands them to the roles. tiles: that TMA brings of tensors."""
     spec = analysed.spec
     write_ranges(source, spec, "seen_keys", "Ranges [first, last) of keys that some row of the tile sees.", analysed.keys.seen)
     purpose = "Ranges [first, last) that hold every key some row of the tile does not see."
     write_ranges(source, spec, "hidden_keys", purpose, analysed.keys.hidden)
     peeled = peel(analysed)
-    staging = stage(replace(spec, score=peeled.score), tiles)
+    staging = stage_beside(replace(spec, score=peeled.score), tiles)
     near = ", staged" if staging.values else ""
     _write_staged(source, spec, staging)
     has_score = spec.score != SCORE

@@ -95,7 +95,8 @@ def tensor_boxes(plan: Widths, atom: Any, source: cute.Tensor, shared: Any, numb
     """The boxes of the plan's `number`-th tensor of which tiles are brought, by their first query and key."""
     tile = plan.tensor_tiles[number]
     layout, shape = tensor_box(plan, tile.element)
-    first, count = cute.recast_ptr(shared + tile.offset, dtype=tile.element), plan.lanes * tile.stride // plan.box_bytes
+    first = cute.recast_ptr(shared + tile.offset, dtype=tile.element)
+    count = (tile.size + (plan.lanes - 1) * tile.stride) // plan.box_bytes
     outer = cute.append(layout.outer, cute.make_layout(count, stride=shape[0] * shape[1]))
     boxes = cute.make_tensor(cute.recast_ptr(first, layout.inner), outer)
     parts = by_first_row(cute.local_tile(source, shape, (None,) * cute.rank(source)), source, True)

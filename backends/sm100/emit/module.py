@@ -10,7 +10,7 @@ from attnspec.backends.sm100.emit.kernel import role_functions, write_kernel
 from attnspec.backends.sm100.emit.plan import write_plan
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
-from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors
+from attnspec.lowering.dataflow.tensor_tiles import packing_of, tiled_tensors, tiles_of
 from attnspec.lowering.schedule.schedule import Schedule
 
 KERNEL = "attnspec.backends.sm100.kernel"
@@ -22,14 +22,14 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_header(source, analysed.spec, schedule)
     body = Source()
     tiles = tiled_tensors(analysed.spec, schedule.dataflow)
-    write_functions(body, analysed, len(tiles))
+    write_functions(body, analysed, tiles_of(schedule.dataflow))
     packs = packing_of(analysed, schedule.dataflow).is_allowed
     _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module, packs, bool(tiles))
     source.blank()
     write_plan(source, schedule, analysed.spec.dtype, [tensor.dtype for tensor in tiles])
     source.blank()
     write_pipes(source, schedule)
-    write_functions(source, analysed, len(tiles))
+    write_functions(source, analysed, tiles_of(schedule.dataflow))
     write_kernel(source, schedule, analysed.spec, packs, [tensor.name for tensor in tiles])
     return Module("forward", str(source), source.spans)
 

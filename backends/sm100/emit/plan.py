@@ -6,7 +6,7 @@ from itertools import groupby
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
-from attnspec.lowering.schedule.schedule import Schedule
+from attnspec.lowering.schedule.schedule import Placement, Schedule
 
 TYPES = {**ELEMENTS, "f32": "cutlass.Float32", "i32": "cutlass.Int32", "bool": "cutlass.Uint8"}
 PROGRAMS = ("load", "mma")  # roles whose order of operations is the schedule's to say
@@ -21,13 +21,19 @@ def write_plan(source: Source, schedule: Schedule, dtype: str, tiles: Sequence[s
         write_programs(source, schedule, PROGRAMS)
         if tiles:
             places = [schedule.placement(f"tile{number}") for number in range(len(tiles))]
-            rows = (f"TensorTile({TYPES[dtype]}, {at.offset}, {at.size})" for dtype, at in zip(tiles, places, strict=True))
+            lanes = schedule.dataflow.lanes
+            rows = (_tile(TYPES[dtype], at, lanes) for dtype, at in zip(tiles, places, strict=True))
             source.line(f"tensor_tiles=({''.join(f'{row}, ' for row in rows).rstrip()}),")
         if schedule.dataflow.ctas > 1:
             source.line(f"ctas={schedule.dataflow.ctas},")
         if schedule.dataflow.key_tiles > 1:
             _write_key_tiles(source, schedule)
     source.line(")")
+
+
+def _tile(element: str, place: Placement, lanes: int) -> str:
+    """A tensor's tiles, in a slot of each lane's own or one for all."""
+    return f"TensorTile({element}, {place.offset}, {place.size}, {place.size if place.depth == lanes else 0})"
 
 
 def _write_key_tiles(source: Source, schedule: Schedule) -> None:

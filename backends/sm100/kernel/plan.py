@@ -18,10 +18,12 @@ class Ring:
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A tensor's tile for a query tile and the keys of a step. element: its type; offset, stride: of the slots, one a lane."""
+    """A tensor's tile for a query tile and the keys of a step. element: its type; offset: of the first slot, from the start of
+    dynamic shared memory; size: bytes of a slot; stride: from a lane's to the next one's, 0 where all use one in turn."""
 
     element: Any
     offset: int
+    size: int
     stride: int
 
 

@@ -11,16 +11,16 @@ from attnspec.runtime.emulated_program import EmulatedProgram
 import attnspec
 from attnspec import stages
 
-HEAD = "attention counted\nhead_dim 64\n"
+HEAD = "attention counted\nhead_dim {}\n"
 pytestmark = pytest.mark.slow  # a kernel each
 STEPS = 2  # key tiles between the two lengths
 WARPS = 2 * 4  # of the two query tiles
 KEYS = 128
 
 
-def loads(text: str, len_kv: int) -> int:
+def loads(text: str, len_kv: int, dims: str) -> int:
     """Warp instructions that load from global memory, in a call of two query tiles."""
-    attention = attnspec.build(HEAD + text, on="emulator")
+    attention = attnspec.build(HEAD.format(dims) + text, on="emulator")
     program = stages.kernel(attention, "sm100").program
     assert isinstance(program, EmulatedProgram)
     inputs = draw_inputs(attention.spec, Shape(1, 1, 1, 256, len_kv), 0)
@@ -31,9 +31,9 @@ def loads(text: str, len_kv: int) -> int:
     return sum(count for launched in report.launches for name, count in launched.counts.items() if name.startswith("ld.global"))
 
 
-def loads_a_step(text: str) -> float:
+def loads_a_step(text: str, dims: str = "64") -> float:
     """Of one warp."""
-    return (loads(text, (1 + STEPS) * KEYS) - loads(text, KEYS)) / (STEPS * WARPS)
+    return (loads(text, (1 + STEPS) * KEYS, dims) - loads(text, KEYS, dims)) / (STEPS * WARPS)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,24 @@ def loads_a_step(text: str) -> float:
 )
 def test_a_row_loads_a_value_a_key_two_a_distance_no_element_of_a_tile_and_each_other_one(text: str, expected: int) -> None:
     assert loads_a_step(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "dims"),
+    [
+        ("learned bias: f32[heads, len_q, len_kv]\nscore = score + bias[h, q, kv]\n", "128"),
+        ("learned bias: f32[heads, len_q, len_kv]\nscore = score + bias[h, q, kv]\nmask = causal\n", "80"),
+        ("input rank: i32[len_q, len_kv]\nmask = rank[q, kv] > 0\n", "96"),
+        ("input gain: f32[batch, len_q, len_kv]\nmask = gain[b, q, kv] > 0.0\n", "128"),
+        ("input shown: bool[len_q, len_kv]\nmask = shown[q, kv]\n", "192, 128"),
+        (
+            "input a: bf16[len_q, len_kv]\ninput gain: bf16[len_q, len_kv]\nscore = score + a[q, kv]\nmask = gain[q, kv] > 0.0\n",
+            "128",
+        ),
+    ],
+)
+def test_elements_of_a_tile_in_one_slot_for_both_query_tiles_are_not_loaded(text: str, dims: str) -> None:
+    assert loads_a_step(text, dims) == 0
 
 
 def test_a_mask_of_ids_loads_them_in_partial_tiles_alone() -> None:

@@ -9,6 +9,7 @@ import pytest
 from attnspec.backends.sm100.limits import LIMITS
 from attnspec.lowering.analysis.analysed import ElementCost
 from attnspec.lowering.dataflow.draw import draw
+from attnspec.lowering.dataflow.forward import NO_TILES
 from attnspec.lowering.schedule import find_solution
 from attnspec.lowering.schedule.choose_tiles import choose_tiles
 from attnspec.lowering.schedule.find_solution import key_of, rounded, shipped
@@ -23,7 +24,7 @@ from tests.lowering.by_hand import DOUBLED, analysed
 
 def variant(name: str, direction: Literal["forward", "backward"] = "forward", ctas: int = 1) -> Question:
     read = stages.analyse(stages.read(variants.path(name)))
-    tiles = choose_tiles(read, LIMITS) if direction == "forward" and ctas == 1 else 0
+    tiles = choose_tiles(read, LIMITS) if direction == "forward" and ctas == 1 else NO_TILES
     return rounded(ask(draw(read, direction, ctas=ctas, tiles=tiles), read, LIMITS))
 
 

@@ -16,7 +16,7 @@ LOAD_TENSOR = "load_tile"  # and a number: the operation that brings a tensor's 
 
 
 def announce(plan: Plan, pipes: Pipes, step: Step, now: Now, boxes: int) -> tuple[Any, Any]:
-    """Wait for room, tell what will come; gives the first box of that room, and the barrier. boxes: of a copy."""
+    """Wait for room, tell what will come; gives the first box of that room, and the barrier. boxes: from a copy to the next."""
     pipe = producing(pipes, step.operation, step.lane)
     before(pipes, step.operation, step.lane, now, once=pipe.once)
     return copy(pipe, step.lane, now) * boxes, barrier(pipes, pipe, pipe.full, step.lane, now)
@@ -46,7 +46,7 @@ def load_tensor(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods, 
     stage = [one for one in mods.stages if one.axis == "element"][number]
     columns = 8 * plan.row_bytes // slot.element.width
     first, full = announce(plan, pipes, step, now, slot.stride // plan.box_bytes)
-    for index in range(slot.stride // plan.box_bytes):
+    for index in range(slot.size // plan.box_bytes):
         place = (own.q_first + own.place, keys + index * columns, *reversed(stage.where(own)))
         cute.copy(box.atom, box.source[None, *place], box.boxes[None, first + index], tma_bar_ptr=full)
 

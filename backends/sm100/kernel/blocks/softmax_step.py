@@ -43,7 +43,8 @@ class Element:
 
     def renewed(self) -> "Element":
         """The same values, known only from here on: or the compiler adds every key to them before the loop, and spills."""
-        return Element(again(self.q), self.first_key, self.at, tuple(again(value) for value in self.row), self.staged)
+        staged = None if self.staged is None else self.staged.renewed()
+        return Element(again(self.q), self.first_key, self.at, tuple(again(value) for value in self.row), staged)
 
 
 def load_scores(address: Any, count: int) -> Row:
@@ -61,7 +62,7 @@ def finished_scores(plan: Plan, mods: Mods, address: Any, element: Element, is_p
     """
     element = element.renewed()
     reads = mods.score_reads or (is_partial and mods.mask_reads)
-    if is_fused(mods, is_partial):
+    if is_fused(plan, mods, is_partial):
         return load_scores(address, plan.tile_kv)
     if reads:
         is_by_words = mods.mask_reads or any(stage.axis != "element" or mods.mask for stage in mods.stages)  # of 32 keys
@@ -110,17 +111,21 @@ def _score(mods: Mods, s: Row, places: range, element: Element) -> None:
             s[index] = mods.score(s[index], part.q, keys[index], part.at, part.row, *near)
 
 
-def is_fused(mods: Mods, is_partial: bool) -> bool:
+def is_fused(plan: Plan, mods: Mods, is_partial: bool) -> bool:
     """Whether scores are finished with their exponentials, a chunk after the other: without a maximum nothing waits for all of a
-    row, and what a chunk's score asks of the special function unit hides behind the emulated exponentials of the last chunk."""
-    return mods.midpoint is not None and mods.score is not None and not (mods.score_reads or (is_partial and mods.mask_reads))
+    row, and what a chunk's score asks of the special function unit hides behind the emulated exponentials of the last chunk.
+
+    Not where the other query tile waits for the slot of a tensor's tile.
+    """
+    is_apart = mods.score_reads or (is_partial and mods.mask_reads) or any(not tile.stride for tile in plan.tensor_tiles)
+    return mods.midpoint is not None and mods.score is not None and not is_apart
 
 
 def reads_late(plan: Plan, mods: Mods) -> bool:
     """Whether a warp may read staged values after it has given its scores back: they are finished with their exponentials, and
     those lie apart."""
     is_apart = not plan.s_column <= plan.p_column < plan.s_column + plan.tile_kv
-    return is_apart and is_fused(mods, False)
+    return is_apart and is_fused(plan, mods, False)
 
 
 def _mask(mods: Mods, s: Row, first: int, element: Element) -> None:
@@ -185,7 +190,7 @@ def exponentials(
     factor, shift = f32.twice(mods.to_log2), f32.twice(-amount)
     # With a maximum, a NaN is in the shift, and so in every element.
     emulation = Emulation(plan.exponential_degree, keeps_nan=mods.midpoint is not None) if plan.emulated_share else exponential
-    fused = is_fused(mods, is_partial)
+    fused = is_fused(plan, mods, is_partial)
     if fused and first == 0:
         _finish_part(mods, s, range(CHUNK), element, is_partial)
     for at in range(first, last, CHUNK):

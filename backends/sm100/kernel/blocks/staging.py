@@ -7,11 +7,12 @@ meet first. Keys' values are read four at a time, the same for all threads of a 
 thread; elements come 16 bytes at a time out of the thread's own row.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Stage
+from attnspec.backends.cute.kernel.work import again
 from attnspec.backends.sm100.kernel.blocks.softmax_place import Place
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import BFloat16, Float32, Int32, Uint32
@@ -102,6 +103,12 @@ class Staged:
         """The same row, some keys on."""
         places = (self.keys + keys * WORD_BYTES, self.distances - keys * WORD_BYTES)
         return Staged(self.plan, self.stages, *places, self.tiles, self.turn, self.first + keys)
+
+    def renewed(self) -> "Staged":
+        """The same, whose rows of tiles are known only from here on."""
+        if not self.tiles:
+            return self
+        return replace(self, tiles=tuple(again(start) for start in self.tiles), turn=again(self.turn), loaded={})
 
     def at(self, index: int) -> "StagedElement":
         """The values of one element."""
