@@ -171,8 +171,8 @@ def deal_key_tiles(plan: BackwardWidths, sizes: Sizes, turned: Sequences, rows: 
     """CTAs of a call, and in which order they take its work tiles. Returns numbers: of CTAs, and those of `Rounds`.
 
     Where dQ is added up in order no CTA may take a tile before one that has a lower place: every tile waits for one there. So
-    rounds follow one another without a gap, of unequal tiles those of so many heads that the tiles of a round are alike. rows: at hand, of one head. processors: for a CTA, or a pair,
-    each; None: a CTA a tile, which the chip hands out in this order.
+    rounds follow one another without a gap, of unequal tiles those of so many heads that the tiles of a round are alike. rows:
+    at hand, of one head. processors: for a CTA, or a pair, each; None: a CTA a tile, which the chip hands out in this order.
     """
     heads = sizes.kv_heads * turned.lanes(sizes)
     tiles = turned.blocks(plan.work_keys, turned.facts, sizes.batch) * plan.parts
