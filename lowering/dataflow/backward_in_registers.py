@@ -27,9 +27,7 @@ PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 FEW_QUERIES, MORE_QUERIES, MANY_QUERIES = 64, 80, 128
 MORE_CYCLES = 0.96  # that a query takes in a step of 80 for one in a step of 64, where it sees all keys: measured, H200
 USUAL_LENGTH = 8192  # of queries and keys, for which steps are counted
-# Read ahead where a step has 80 queries, without a mask and with one: what ptxas spills beside them cannot be foreseen, and these
-# are the fastest that were timed.
-MORE_AHEAD = ((5, 0, 1), (5, 5, 1))
+MORE_AHEAD = (5, 0, 1)  # read ahead where a step has 80 queries: with more, ptxas spills
 PER_QUERY = ("row", "distance", "element", "scattered")  # addresses that differ from query to query
 PIECE = 16  # columns of a product's operand are a multiple of this
 PART = 128  # columns of dK, dV and dQ at a time
@@ -154,7 +152,7 @@ def register_shape(analysed: Analysed) -> RegisterShape:
         strips = sum(found.address == "distance" for found in analysed.derivative.learned) if parts == 1 else 0
         shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others, strips=strips)
     else:
-        shape = RegisterShape(MORE_QUERIES, *widths, is_narrow, others=others, ahead=MORE_AHEAD[spec.mask is not None])
+        shape = RegisterShape(MORE_QUERIES, *widths, is_narrow, others=others, ahead=MORE_AHEAD)
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
 

@@ -203,10 +203,16 @@ def _values(analysed: Analysed, storage: Storage) -> tuple[Value, ...]:
 
 
 def _streamed(analysed: Analysed, storage: Storage) -> list[Value]:
-    """Keys and values: each fills a slot of its own, or the first bytes of one that serves both."""
+    """Keys and values: each fills a slot of its own, or the first bytes of one that serves both.
+
+    Three warpgroups give keys back when they have the row's maximum: what signals is not moved across a wait, and so the wait for
+    the product with V, which no arithmetic holds back, comes no earlier either.
+    """
     sizes = dict(zip("kv", _tile_bytes(analysed, _shape(analysed, storage).keys), strict=True))
     found = []
-    for name, readers in (("k", ("mma_qk", "await_s")), ("v", ("mma_pv", "await_o"))):
+    late = _shape(analysed, storage).warpgroups > FEW_ROWS.warpgroups and analysed.bounds.needs_row_max
+    of_keys = ("mma_qk", "await_s", *(("row_max",) if late else ()))
+    for name, readers in (("k", of_keys), ("v", ("mma_pv", "await_o"))):
         buffer, part = (name, None) if storage.separate else ("kv", (0, sizes[name]))
         found += [Value(f"load_{name}", reader, buffer, name=name, part=part) for reader in readers]
     return found

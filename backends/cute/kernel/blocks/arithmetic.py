@@ -143,13 +143,29 @@ def read(tensor: cute.Tensor, *indices: Any) -> Any:
     return Float32(value) if tensor.element_type.is_float else Int32(value)
 
 
+_holds_rows: ContextVar[bool] = ContextVar("rows", default=False)
+
+
 def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
     """Pointer to an element of a variant's tensor; indices are kept inside it, the address is 64-bit."""
+    offset: Any = Int64(0)
     pointer = tensor.iterator
-    for axis, index in enumerate(indices):  # one after the other: those of outer axes are the same for many elements
+    for axis, index in enumerate(indices):
         inside = cutlass.max(cutlass.min(Int32(index), tensor.shape[axis] - 1), Int32(0))
-        pointer = pointer + Int64(inside) * Int64(tensor.stride[axis])
-    return pointer
+        offset = offset + Int64(inside) * Int64(tensor.stride[axis])
+        if _holds_rows.get():
+            pointer, offset = pointer + offset, Int64(0)
+    return pointer if _holds_rows.get() else pointer + offset
+
+
+@contextmanager
+def holding_rows() -> Iterator[None]:
+    """While tracing, addresses are made axis by axis: what outer axes add is worked out once for many elements, and held."""
+    token = _holds_rows.set(True)
+    try:
+        yield
+    finally:
+        _holds_rows.reset(token)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One trip through the program of the attending role: which operation means which instructions. Runs while tracing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cutlass
@@ -18,7 +18,9 @@ from cutlass import Float32, Int32
 
 PRODUCTS = ("mma_qk", "mma_pv")
 AWAITED = {"await_s": "mma_qk", "await_o": "mma_pv"}
-EARLY = 3 / 4  # of the exponentials come before the wait for the product: on an H200 the best of 1/4 to 3/4
+# Of the exponentials, that come before the wait for the product: with a mask, and without one where three warpgroups multiply (on
+# an H200 the best of 1/4 to 3/4).
+EARLY, EARLY_UNMASKED = 3 / 4, 1 / 4
 FIRST_TURN = 2  # named barriers of the turns; 0 is the whole block's, 1 that of the warps that work
 
 
@@ -97,7 +99,7 @@ def run_trip(
             # Waits for nothing; but ptxas moves what stands between a product and the next wait behind that.
             tensor_core.wait(len(trip.begun))
             found = meanwhile()
-        after(pipes, step.operation, step.lane, own)
+        after(pipes, step.operation, step.lane, trip.known_after(step.operation, own))
     keep(trips.held.o, trip.o)
     return meanwhile() if meanwhile is not None and found is None else found
 
@@ -133,6 +135,14 @@ class _Trip:
         if operation in AWAITED:
             self.wait(AWAITED[operation])
         getattr(self, operation)(now)
+
+    def known_after(self, operation: str, now: Now) -> Now:
+        """What an operation signals by. Once there is a maximum: known no earlier, or ptxas would signal before it."""
+        if operation != "row_max":
+            return now
+        maximum = values(self.held.maxima)[0]
+        known = tuple((name, scalar.number_after(slot, maximum), parity) for name, slot, parity in now.known)
+        return replace(now, steps=scalar.number_after(now.steps, maximum), known=known)
 
     def wait(self, product: str) -> None:
         """Until a product is done; those begun after it may still run."""
@@ -197,7 +207,9 @@ class _Trip:
 
     def exp(self, now: Now) -> None:
         """Scores to probabilities, not yet divided: most of them; the rest stands behind the wait for the product."""
-        self.done = self.exponentials(range(int(len(self.s) * EARLY) // 4 * 4))
+        few = self.plan.warpgroups > 2 and bool(self.factors) and self.mods.mask is None
+        early = EARLY_UNMASKED if few else EARLY
+        self.done = self.exponentials(range(int(len(self.s) * early) // 4 * 4))
         self.shares = [softmax_step.sum_of_row(self.done, row) for row in range(2)]
 
     def exponentials(self, part: range, o: Any = None) -> list[Float32]:
