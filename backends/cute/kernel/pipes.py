@@ -11,6 +11,7 @@ from typing import Any, Literal
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.fences import fence
+from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.lane_pipes import Single, signal_for_lanes, wait_for_lanes
 from attnspec.backends.cute.kernel.plan import Step
 from cutlass import Int32, Uint32
@@ -299,8 +300,11 @@ def await_commits(pipes: Pipes, operations: tuple[str, ...], end: Now) -> None:
                 cute.arch.mbarrier_wait(pointer, _parity(pipe, now, 0) ^ 1)
 
 
-def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False) -> None:
-    """Signal all that `operation` completes: outputs that are full, inputs that it was the last to read."""
+def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False, behind: Any = None) -> None:
+    """Signal all that `operation` completes: outputs that are full, inputs that it was the last to read.
+
+    behind: an f32 that no warp may signal before it has.
+    """
     of_lanes: list[Single] = []
     for pipe in pipes.table:
         if pipe.once != once:
@@ -314,11 +318,11 @@ def after(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False
             if only is not None:
                 of_lanes.append(Single(only, _index(pipe, first, lane, now, distance), None, how))
             elif _is_at(place, operation, lane):
-                _signal(*how, barrier(pipes, pipe, first, lane, now, distance))
+                _signal(*how, barrier(pipes, pipe, first, lane, now, distance), behind)
     signal_for_lanes(pipes.barriers, lane, of_lanes, _signal)
 
 
-def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any) -> None:
+def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any, behind: Any = None) -> None:
     if engine == "tensor":
         with cute.arch.elect_one():
             if at == "each":
@@ -331,8 +335,21 @@ def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any
             cute.arch.mbarrier_arrive(pointer)
             return
         cute.arch.sync_warp()
+        if behind is not None:
+            _arrive_behind(pointer, behind)
+            return
         with cute.arch.elect_one():
             if at == "leader":
                 pair.arrive(pointer)
             else:
                 cute.arch.mbarrier_arrive(pointer)
+
+
+def _arrive_behind(pointer: Any, value: Any) -> None:
+    """One lane's arrival, which no compiler can move before what makes the value: no arithmetic makes it that NaN, and nobody but
+    us knows that."""
+    text = (
+        "{ .reg .pred known, own; .reg .b32 lane; setp.ne.b32 known, {$r1}, 0x7fa12345; elect.sync lane|own, 0xffffffff; "
+        "and.pred own, own, known; @own mbarrier.arrive.shared.b64 _, [{$r0}]; }"
+    )
+    ptx(text, Int32(pointer.toint()), value)

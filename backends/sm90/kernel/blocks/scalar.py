@@ -58,13 +58,6 @@ def known_after(first: Float32, second: Float32, other: Float32, *, loc: Any = N
     return tuple(Float32(llvm.extractvalue(Float32.mlir_type, found, [at], loc=loc), loc=loc) for at in range(2))
 
 
-@dsl_user_op
-def number_after(value: Int32, other: Float32, *, loc: Any = None) -> Int32:
-    """The same number, which no compiler can have before `other`: see `known_after`."""
-    text = "{ .reg .pred p; setp.ne.b32 p, $2, 0x7fa12345; selp.b32 $0, $1, 0, p; }"
-    return Int32(_instruction(Int32, text, "=r,r,f", (value, other), loc), loc=loc)
-
-
 def _instruction(kind: Any, text: str, constraints: str, operands: Sequence[Any], loc: Any) -> Any:
     return llvm.inline_asm(
         kind if isinstance(kind, ir.Type) else kind.mlir_type,

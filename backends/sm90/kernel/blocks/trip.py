@@ -1,7 +1,7 @@
 """One trip through the program of the attending role: which operation means which instructions. Runs while tracing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cutlass
@@ -99,7 +99,7 @@ def run_trip(
             # Waits for nothing; but ptxas moves what stands between a product and the next wait behind that.
             tensor_core.wait(len(trip.begun))
             found = meanwhile()
-        after(pipes, step.operation, step.lane, trip.known_after(step.operation, own))
+        after(pipes, step.operation, step.lane, own, behind=trip.behind(step.operation))
     keep(trips.held.o, trip.o)
     return meanwhile() if meanwhile is not None and found is None else found
 
@@ -136,13 +136,9 @@ class _Trip:
             self.wait(AWAITED[operation])
         getattr(self, operation)(now)
 
-    def known_after(self, operation: str, now: Now) -> Now:
-        """What an operation signals by. Once there is a maximum: known no earlier, or ptxas would signal before it."""
-        if operation != "row_max":
-            return now
-        maximum = values(self.held.maxima)[0]
-        known = tuple((name, scalar.number_after(slot, maximum), parity) for name, slot, parity in now.known)
-        return replace(now, steps=scalar.number_after(now.steps, maximum), known=known)
+    def behind(self, operation: str) -> Float32 | None:
+        """What an operation signals behind: the maximum, or ptxas would signal before there is one, and wait for the product."""
+        return values(self.held.maxima)[0] if operation == "row_max" else None
 
     def wait(self, product: str) -> None:
         """Until a product is done; those begun after it may still run."""
