@@ -148,7 +148,8 @@ def register_shape(analysed: Analysed) -> RegisterShape:
         return RegisterShape(MANY_QUERIES, width, width_v, True, others=others)
     parts = -(-max(width, width_v) // PART)
     widths = (min(width, PART), min(width_v, PART))
-    if is_narrow or crowded or parts > 1 or not _saves_by_more(analysed):
+    scores = spec.score != Name("score", "float")  # what a score keeps beside P spills in longer steps
+    if is_narrow or crowded or scores or parts > 1 or not _saves_by_more(analysed):
         strips = sum(found.address == "distance" for found in analysed.derivative.learned) if parts == 1 else 0
         shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others, strips=strips)
     else:
