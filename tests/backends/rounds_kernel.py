@@ -37,7 +37,7 @@ def take_all(order: cutlass.Constexpr, asked: cute.Tensor, dealt: cute.Tensor, o
         place = found.count
     while place < found.count:
         owner[place] += cta + 1
-        place = following_place(order, place, ctas, found.count, partial(is_empty, asked, found))
+        place = following_place(order, place, ctas, found, partial(is_empty, asked, found))
 
 
 @cute.jit

@@ -2,7 +2,8 @@
 
 Tiles of so many heads at a time, the longest first, are laid in rounds of as many as there are CTAs. Who has the longest of a
 round has the shortest of the next: after two rounds all have had as much to do, and what the last round leaves over is short. No
-counter is needed, and shares of causal tiles are mostly within 1 % of even ones.
+counter is needed, and shares of causal tiles are mostly within 1 % of even ones. Where a group of heads begins CTAs do not turn
+back: else the shortest tiles of every group, which under a window are short while all others are alike, would go to the same.
 
 Where lengths hang on tensors they may come again and again, and always to the same CTAs (documents of one length: up to half more
 than an even share). There CTAs scatter: after two rounds they move on by 5/8 of one, and have some of everything, within 15 %.
@@ -67,33 +68,36 @@ def deal(order: Order, heads: Any, blocks: Any, fit: Any, ctas: Any) -> Rounds:
     return Rounds(*(Int32(cutlass.select_(at_once, one, other)) for one, other in choices))
 
 
-def following_place(order: Order, place: Any, ctas: Any, count: Any, is_empty: Callable[[Any], Any]) -> Any:
-    """The place that a CTA takes after this one; count or more where there is none.
+def following_place(order: Order, place: Any, ctas: Any, rounds: Rounds, is_empty: Callable[[Any], Any]) -> Any:
+    """The place that a CTA takes after this one; the count of all or more where there is none.
 
     is_empty(place): whether no tile is there, as in the last round of a group of heads; from there a CTA goes on.
     """
     if order is Order.ALIKE:
         return place + ctas
-    return _passed(order, _next(order, place, ctas), ctas, count, is_empty)
+    return _passed(order, _next(order, place, ctas, rounds.places), ctas, rounds.places, rounds.count, is_empty)
 
 
 @cute.jit
-def _passed(order: cutlass.Constexpr, place: Int32, ctas: Int32, count: Int32, is_empty: cutlass.Constexpr):
+def _passed(order: cutlass.Constexpr, place: Int32, ctas: Int32, places: Int32, count: Int32, is_empty: cutlass.Constexpr):
     while place < count and is_empty(place):
-        place = _next(order, place, ctas)
+        place = _next(order, place, ctas, places)
     return place
 
 
-def _next(order: Order, place: Any, ctas: Any) -> Any:
-    """As far from the beginning of the next round as this is from its round's end; where CTAs scatter, after two 5/8 further."""
+def _next(order: Order, place: Any, ctas: Any, places: Any) -> Any:
+    """As far from the beginning of the next round as this is from its round's end, or, where a group of heads begins, as far from
+    the beginning as this; where CTAs scatter, after two rounds 5/8 further."""
     full = Int32(Uint32(place) // Uint32(ctas))
-    left = ctas - 1 - (place - full * ctas)
-    at = left
+    begun = place - full * ctas
+    left = ctas - 1 - begun
     if order is Order.SCATTERED:
         moved = left + ctas * 5 // 8
         moved = Int32(cutlass.select_(moved < ctas, moved, moved - ctas))
-        at = Int32(cutlass.select_((full & 1) == 1, moved, left))
-    return place + left + 1 + at
+        at = cutlass.select_((full & 1) == 1, moved, left)
+    else:
+        at = cutlass.select_(Uint32(place + left + 1) % Uint32(places) == Uint32(0), begun, left)
+    return place + left + 1 + Int32(at)
 
 
 def _up(value: Any, by: Any) -> Any:

@@ -103,7 +103,8 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
 def upcoming(plan: Widths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile; a second time over, that of the one to be done again."""
     place = tile & NUMBER
-    found = following_place(order_of(plan), place, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
+    rounds = Rounds(work.rounds.heads, again(work.rounds.places), work.count)
+    found = following_place(order_of(plan), place, again(work.ctas), rounds, lambda place: _is_empty(plan, work, place))
     return tile + (found - place)
 
 
