@@ -9,6 +9,7 @@ from attnspec.lowering.schedule.refusal import Unsupported
 BARRIER_BYTES = 1024  # kept for barriers and the tensor memory address
 LEAST_STREAM = 2  # with one slot the loader waits for V's while the scores wait for K's
 MOST_STREAM = 16
+MANY = 8  # slots: more hide nothing that these do not
 
 
 def set_depths(dataflow: Dataflow, limits: Limits, statement: str) -> dict[str, int]:
@@ -42,7 +43,12 @@ def _filled(dataflow: Dataflow, depths: dict[str, int], lanes: dict[str, int], l
             if deeper[name] <= MOST_STREAM and _taken(dataflow, deeper) <= limits.shared_bytes - BARRIER_BYTES:
                 depths = deeper
         if depths == before:
-            return depths
+            return depths | {name: _rounded(depths[name]) for name in lanes if dataflow.register_products}
+
+
+def _rounded(slots: int) -> int:
+    """Of many slots, as many as a power of two: where the next is takes no division then, which those who multiply wait for."""
+    return slots if slots < MANY else 1 << slots.bit_length() - 1
 
 
 def _taken(dataflow: Dataflow, depths: dict[str, int], *, least: bool = False) -> int:

@@ -39,10 +39,14 @@ def backward_module(analysed: Analysed, schedule: Schedule) -> Module:
 
 
 def _frame(schedule: Schedule) -> Frame:
-    """A CTA a tile: tiles differ in length, and the chip hands them out as CTAs end. Where adding has an order CTAs wait for one
-    another, so all must run at once, and each does tile after tile."""
+    """A CTA that does tile after tile loads the next keys beside the stores of dK and dV, where rounds share tiles out evenly (on
+    an H200 1 to 5 % under causal masks and windows). Tiles that are alike, or whose lengths hang on tensors, have a CTA each, and
+    the chip hands them out as CTAs end (up to 6 % without a mask). Where adding has an order CTAs wait for one another, so all
+    must run at once."""
     frame = Frame(lambda source, _: write_opening(source), write_dispatch, lambda _: (), row_tiles=True)
-    return frame if schedule.dataflow.deterministic else replace(frame, processors=None)
+    choices = schedule.choices
+    goes_on = schedule.dataflow.deterministic or (choices.longest_first and not choices.scatters)
+    return frame if goes_on else replace(frame, processors=None)
 
 
 def _write_imports(source: Source, schedule: Schedule, functions: str, module: str, exact: bool) -> None:
