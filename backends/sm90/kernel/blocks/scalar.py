@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import cutlass
+import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.exponential import LEAST, MAGIC, MANTISSA_BITS, POLYNOMIALS
 from cutlass import BFloat16, Float32, Int32
@@ -13,6 +15,9 @@ from cutlass.cutlass_dsl import dsl_user_op
 
 def _bare(value: Any, loc: Any) -> Any:
     return value.ir_value(loc=loc)
+
+
+ODD_NAN = 0x7FA12345  # no arithmetic makes this NaN, and nobody but us knows it
 
 
 @dsl_user_op
@@ -51,11 +56,17 @@ def narrow_here(values: Sequence[Float32], element: Any, *, loc: Any = None) -> 
 @dsl_user_op
 def known_after(first: Float32, second: Float32, other: Float32, *, loc: Any = None) -> tuple[Float32, Float32]:
     """The same two values, which no compiler can have before `other`."""
-    # No arithmetic makes this NaN, and nobody but us knows it.
-    text = "{ .reg .pred p; setp.ne.b32 p, $4, 0x7fa12345; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, 0f00000000, p; }"
+    is_plain = f"setp.ne.b32 p, $4, {ODD_NAN:#x};"
+    text = "{ .reg .pred p; " + is_plain + " selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, 0f00000000, p; }"
     both = ir.Type.parse("!llvm.struct<(f32, f32)>")
     found = _instruction(both, text, "=f,=f,f,f,f", (first, second, other), loc)
     return tuple(Float32(llvm.extractvalue(Float32.mlir_type, found, [at], loc=loc), loc=loc) for at in range(2))
+
+
+def zero_after(value: Float32) -> Int32:
+    """0, the same in all lanes, which no compiler can have before `value`: uniform instructions that hang on it come later."""
+    is_odd = f32.words([value])[0] == ODD_NAN
+    return Int32(cutlass.select_(cute.arch.vote_any_sync(is_odd), Int32(1), Int32(0)))
 
 
 def _instruction(kind: Any, text: str, constraints: str, operands: Sequence[Any], loc: Any) -> Any:

@@ -72,13 +72,13 @@ class Trips:
     tile: Any
 
 
-def run_trip(
-    trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool, meanwhile: Callable[[], Any] | None = None
-) -> Any:
+def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool, meanwhile: Callable[[Any], Any]) -> Any:
     """The operations of these stages, in the order of the program.
 
     key: tile of the step of stage 0; is_partial: some of it may be hidden, or the tile is done a second time.
-    meanwhile: what else is done once the trip's products are begun; what it gives is returned.
+    meanwhile: what else is done once the trip's products are begun; with a mask, where it is more, once maxima are found, if the
+    trip finds any: exponentials, which come then, leave time for it. It is given a 0 that is known only then; what it gives is
+    returned.
     """
     plan, pipes = trips.plan, trips.pipes
     program = [step for step in plan.programs["attend"] if step.stage in stages and step.operation != "finish"]
@@ -87,6 +87,7 @@ def run_trip(
     if trips.mods.hides and any(step.operation == "mma_pv" for step in program) and (is_partial or 0 not in stages):
         _clear_again(trips, now)
     trip, found = _Trip(trips, key, is_partial), None
+    waits = trips.mods.mask is not None and any(step.operation == "row_max" for step in program)
     for step in program:
         own = now.back(step.stage)
         before(pipes, step.operation, step.lane, own)
@@ -95,13 +96,15 @@ def run_trip(
         trip.do(step.operation, own)
         if in_turn and step == products[-1]:
             pass_turn(plan, trips.place)
-        if step == products[-1] and meanwhile is not None:
+        if step == products[-1]:
             # Waits for nothing; but ptxas moves what stands between a product and the next wait behind that.
             tensor_core.wait(len(trip.begun))
-            found = meanwhile()
+            found = None if waits else meanwhile(Int32(0))
         after(pipes, step.operation, step.lane, own, behind=trip.behind(step.operation))
+        if step.operation == "row_max" and waits:
+            found = meanwhile(scalar.zero_after(values(trips.held.maxima)[0]))
     keep(trips.held.o, trip.o)
-    return meanwhile() if meanwhile is not None and found is None else found
+    return found
 
 
 def _clear_again(trips: Trips, now: Now) -> None:
