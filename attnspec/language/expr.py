@@ -96,15 +96,18 @@ class Read:
 
 @node
 class Search:
-    """Where a value belongs in the last axis of a tensor declared `sorted`; only tile walks hold it.
+    """Where a value belongs in the last axis of a tensor declared `sorted`; only tile walks and solved masks hold it.
 
     side "left": the number of elements below `value`; "right": the number at or below it (as numpy.searchsorted).
+    within: empty, or what is known of the place: a value that is not above `value` and its place, then one that is not below it
+    and its place.
     """
 
     tensor: str
     prefix: tuple[Expr, ...]
     value: Expr
     side: Literal["left", "right"]
+    within: tuple[Expr, ...] = ()
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     label: str | None = field(default=None, compare=False, repr=False)
     kind: Kind = "int"
@@ -199,7 +202,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
         case Read():
             return expr.indices
         case Search():
-            return (*expr.prefix, expr.value)
+            return (*expr.prefix, expr.value, *expr.within)
         case Unary() | Convert():
             return (expr.operand,)
         case Binary() | Compare() | Logic():
@@ -220,7 +223,8 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
         case Read():
             return replace(expr, indices=operands)
         case Search():
-            return replace(expr, prefix=operands[:-1], value=operands[-1])
+            count = len(expr.prefix)
+            return replace(expr, prefix=operands[:count], value=operands[count], within=operands[count + 1 :])
         case Unary() | Convert():
             return replace(expr, operand=operands[0])
         case Binary() | Compare() | Logic():

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.sorted_masks import solve_sorted
 from attnspec.lowering.analysis.staging import stage
 
-from attnspec.language.expr import Expr, names
+from attnspec.language.expr import Expr, Search, names, nodes
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ def packing(analysed: Analysed) -> Packing:
         return Packing(False, "the keys that a tile visits depend on the query head")
     if _depend_on_head(value.expr for value in stage(spec).values):
         return Packing(False, "values that a tile shares through shared memory depend on the query head")
+    mask = solve_sorted(spec, "kv")
+    if mask is not None and _depend_on_head(at for at in nodes(mask) if isinstance(at, Search)):
+        return Packing(False, "places in a sorted tensor, which a tile's rows seek together, depend on the query head")
     return Packing(True, "a call packs the heads of a group where that saves an eighth of its work tiles")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnspec.lowering.analysis.addresses import is_of_distance
+from attnspec.lowering.analysis.sorted_masks import solve_sorted
 from attnspec.lowering.simplify import simplify
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, children, names, nodes, substitute, with_children
@@ -69,11 +70,13 @@ class Staging:
 def stage(spec: Spec, tiles: int = 0, most: int = MOST) -> Staging:
     """Stages the largest numeric parts of score and mask that read a tensor by the key, and depend on key or distance alone.
 
-    tiles: of so many tensors that have an element for each query and key, too; most: values of keys and distances.
+    tiles: of so many tensors that have an element for each query and key, too; most: values of keys and distances. Comparisons
+    with sorted tensors have been solved for the key, and read nothing.
     """
     finder = _Finder(tiles, most)
     score = finder.visit(spec.score, in_score=True)
-    mask = finder.visit(spec.mask, in_score=False) if spec.mask is not None else None
+    solved = solve_sorted(spec, "kv")
+    mask = finder.visit(solved, in_score=False) if solved is not None else None
     return Staging(score, mask, tuple(finder.found.values()))
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.sorted_masks import solve_sorted
 from attnspec.lowering.analysis.visits import count_visits, unknown_of
 from attnspec.lowering.dataflow.forward_in_registers import ELEMENT_BYTES, F32, GROUP_ROWS, SWIZZLE_ELEMENTS
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
-from attnspec.language.expr import Name
+from attnspec.language.expr import Name, Read, nodes
 from attnspec.language.spec import Spec
 
 GROUPS = 2  # warpgroups of a key tile
@@ -172,8 +173,11 @@ def _wants_registers(analysed: Analysed) -> bool:
 
 
 def _loads(analysed: Analysed, where: str) -> bool:
-    """Whether the score, or the mask, loads something for each query."""
-    return any(read.where == where and read.address in PER_QUERY for read in analysed.reads)
+    """Whether the score, or the mask, loads something for each query; a place in a sorted tensor is looked up once a key."""
+    mask = solve_sorted(analysed.spec, "q")
+    read = {(at.tensor, at.indices) for at in nodes(mask) if isinstance(at, Read)} if mask is not None else set()
+    found = (one for one in analysed.reads if one.where == where and one.address in PER_QUERY)
+    return any(where != "mask" or (one.tensor, one.indices) in read for one in found)
 
 
 def _delta_is_early(analysed: Analysed) -> bool:

@@ -38,7 +38,23 @@ def test_ranges_that_name_no_head_are_found_once_for_a_group(target: Target) -> 
 def test_a_search_for_what_another_finds_waits_for_it() -> None:
     analysed = stages.analyse(stages.read(NESTED))
     text = stages.emit(analysed, stages.place(stages.draw(analysed, "forward", "sm90"), analysed, "sm90")).module("forward").text
-    assert "search(at.tensors.u_place, (), search(at.tensors.u_ends, (), at.q_last, 'right'), 'left', waits=True)" in text
+    assert "v1 = search(at.tensors.u_ends, (), at.q_last, 'right', 'search_right(ends, q_last)')" in text
+    assert "search(at.tensors.u_place, (), v1, 'left', 'search_left(place, search_right(ends, q_last))', waits=True)" in text
+
+
+@pytest.mark.parametrize("target", ["sm90", "sm100"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_no_element_reads_what_a_sorted_tensor_says(target: Target, direction: Literal["forward", "backward"]) -> None:
+    """Two searches for each end of a tile, which its walk makes anyway; a row finds its places between them."""
+    analysed = stages.analyse(stages.read(ALIKE))
+    schedule = stages.place(stages.draw(analysed, direction, target), analysed, target)
+    text = stages.emit(analysed, schedule).module(direction).text
+    values = text[text.index("def row_values" if direction == "forward" else "def key_values") :]
+    values = values[: values.index("\n\n\n")]
+    assert values.count("search_within(") == 2
+    assert values.count("search(") == 4
+    assert "keys_where" not in text
+    assert "Stage(" not in text
 
 
 @pytest.mark.slow

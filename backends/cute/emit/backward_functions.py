@@ -10,6 +10,7 @@ from attnspec.backends.cute.emit.rows import hoist
 from attnspec.backends.expression import write_values
 from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.sorted_masks import solve_sorted
 from attnspec.lowering.dataflow.backward import merges
 
 from attnspec.language.expr import Expr, Number, Read, Search, names, nodes
@@ -28,7 +29,8 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     write_ranges(source, spec, "hidden_queries", purpose, walk.hidden)
     derivative = analysed.derivative
     exprs: list[Expr] = [spec.score, derivative.score]
-    exprs += [solved_for(spec.mask, "q")] if spec.mask is not None else []
+    mask = solve_sorted(spec, "q")
+    exprs += [solved_for(mask, "q")] if mask is not None else []
     plain = len(exprs)
     exprs += [expr for found in derivative.learned for expr in (found.partial, *found.indices)]
     key, rest = hoist(exprs, FIXED)

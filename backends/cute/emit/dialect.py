@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
 from attnspec.lowering.analysis.staging import staged_number
+from attnspec.lowering.analysis.words import MOST_PARTS, tree_size
 
 from attnspec.language.expr import SIZES, Name, Number, Read, Search, children, nodes
+from attnspec.language.show_expr import show_expr
 from attnspec.language.spec import Spec
 
 COMPARES = ("<", "<=", "==", "!=", ">=", ">")
@@ -24,7 +26,7 @@ LIBRARY = (
         "invert",
         "both",
     ),
-    *("either", "to_float", "read", "search", *FLOAT_FUNCTIONS),
+    *("either", "to_float", "read", "search", "search_within", *FLOAT_FUNCTIONS),
     *("all_keys", "keys_at", "keys_below", "keys_where"),
 )
 ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
@@ -88,9 +90,19 @@ def dialect_of(spec: Spec) -> Dialect:
         return f"read({', '.join((f'at.tensors.{attributes[node.tensor]}', *places))})"
 
     def spell_search(node: Search, operands: Sequence[str]) -> str:
-        prefix = "".join(f"{operand}, " for operand in operands[:-1])
+        count = len(node.prefix)
+        prefix = "".join(f"{operand}, " for operand in operands[:count])
+        row = f"at.tensors.{attributes[node.tensor]}, ({prefix})"
+        if node.within:
+            low, place, high, other = operands[count + 1 :]
+            return f"search_within({row}, {operands[count]}, {node.side!r}, ({low}, {place}), ({high}, {other}))"
         waits = any(isinstance(at, Search) for child in children(node) for at in nodes(child))
-        how = f"{node.side!r}{', waits=True' if waits else ''}"
-        return f"search(at.tensors.{attributes[node.tensor]}, ({prefix}), {operands[-1]}, {how})"
+        how = f"{node.side!r}, {_label_of(node)!r}{', waits=True' if waits else ''}"
+        return f"search({row}, {operands[count]}, {how})"
 
     return Dialect(SPELLINGS, spell_name, spell_number, spell_read, spell_search)
+
+
+def _label_of(search: Search) -> str:
+    """By which a tile knows that a place has been sought already: the words of what is sought; of endless ones, nothing."""
+    return show_expr(search) if tree_size(search) <= MOST_PARTS else ""

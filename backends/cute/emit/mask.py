@@ -7,11 +7,11 @@ left (elements of tensors, remainders) is evaluated key by key and gathered into
 from attnspec.backends.cute.emit.dialect import dialect_of
 from attnspec.backends.expression import write_values
 from attnspec.backends.source import Names, Source
+from attnspec.lowering.analysis.sorted_masks import MIRROR
 
 from attnspec.language.expr import Binary, Compare, CompareOp, Expr, Logic, Name, Number, Unary, names
 from attnspec.language.spec import Spec
 
-MIRROR: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 WORDS = {"<": "keys_below({}, first)", ">=": "~keys_below({}, first)", "==": "keys_at({}, first)", "!=": "~keys_at({}, first)"}
 
 

@@ -8,10 +8,10 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
 from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
+from attnspec.backends.cute.kernel.blocks.arithmetic import Places, by_warp, seek_by_lane, seek_by_warp, told
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.rounds import deal, following_place, order_of
+from attnspec.backends.cute.kernel.rounds import Rounds, deal, following_place, order_of
 from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
@@ -83,10 +83,11 @@ class KeyAt:
 @dataclass(frozen=True)
 class Seen:
     """run: the query tiles that a key tile visits. clear: a range of queries that see all of it, None where that is found in
-    every step."""
+    every step. places: in sorted tensors, that were found on the way."""
 
     run: Steps
     clear: tuple[Any, Any] | None
+    places: Places
 
 
 def of_head(at: KeyAt, h: Any) -> KeyAt:
@@ -110,19 +111,23 @@ def renewed(at: KeyAt) -> KeyAt:
     return KeyAt(at.sequence, own_sizes(at.sizes), at.tensors, at.b, at.h, at.hkv, at.key, *ends, at.part)
 
 
-def _searched(plan: Widths, make: Callable[[], Found]) -> Found:
-    """What is made of searches: by the warp; in a pair, whose roles have no register to spare for that, by each lane."""
-    return by_warp(make) if plan.ctas == 1 else make()
+def survey(plan: Widths, mods: BackwardMods, at: KeyAt, kv: tuple[Any, ...]) -> "Seen":
+    """What one head's queries see of the key tile, found by the warp, one for all lanes; in a pair, whose roles have no register
+    to spare for that, by each lane. kv: positions of the thread's keys, for `keys_of`."""
+    seek = seek_by_warp if plan.ctas == 1 else seek_by_lane
+    make = lambda: (walk_of(plan, mods, at), _clear_queries(mods, at), [mods.key(one, at) for one in kv])  # noqa: E731
+    (run, clear, _), places = seek(make)
+    return Seen(run, clear, places)
 
 
-def survey(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen":
-    """What one head's queries see of the key tile, found by the warp, one for all lanes."""
-    return _searched(plan, lambda: Seen(walk_of(plan, mods, at), _clear_queries(mods, at)))
-
-
-def survey_once(plan: Widths, mods: BackwardMods, at: KeyAt) -> "Seen | None":
+def survey_once(plan: Widths, mods: BackwardMods, at: KeyAt, kv: tuple[Any, ...]) -> "Seen | None":
     """The same for all heads of a group, where finding it reads memory and names no head; else None, for each to find its own."""
-    return survey(plan, mods, at) if mods.reads_once else None
+    return survey(plan, mods, at, kv) if mods.reads_once else None
+
+
+def keys_of(mods: BackwardMods, at: KeyAt, kv: tuple[Any, ...], seen: "Seen") -> tuple[Any, ...]:
+    """What the elements of each of a thread's keys share."""
+    return told(seen.places, lambda: tuple(mods.key(one, at) for one in kv))
 
 
 def _clear_queries(mods: BackwardMods, at: KeyAt) -> tuple[Any, Any] | None:
@@ -198,7 +203,8 @@ def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
 
     Where adding has an order too, a CTA takes one of every round: always a later place than it had.
     """
-    return following_place(order_of(plan), tile, again(work.ctas), work.count, lambda place: _is_empty(plan, work, place))
+    rounds = Rounds(work.rounds.heads, again(work.rounds.places), work.count)
+    return following_place(order_of(plan), tile, again(work.ctas), rounds, lambda place: _is_empty(plan, work, place))
 
 
 def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:
@@ -245,7 +251,7 @@ def _divide(value: Any, by: Any) -> tuple[Any, Any]:
 
 def visit(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps:
     """Query tiles of one head that see something of the key tile, one for all lanes; counted from the first row at hand."""
-    return _searched(plan, lambda: walk_of(plan, mods, at))
+    return by_warp(lambda: walk_of(plan, mods, at)) if plan.ctas == 1 else walk_of(plan, mods, at)
 
 
 def visit_once(plan: Widths, mods: BackwardMods, at: KeyAt) -> Steps | None:

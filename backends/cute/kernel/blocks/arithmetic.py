@@ -187,31 +187,57 @@ class _Sought:
         return _is_before(self.tensor, (*self.prefix, place), self.value, self.inclusive)
 
 
+Places = dict[str, Int32]  # that have been found, by what was sought
+
+
 @dataclass
-class _Warp:
-    """While tracing what a warp searches for together: what is asked, and then, in the same order, what was found."""
+class _Tile:
+    """While tracing what a tile asks for. together: a warp searches together, all lanes for the same. places: that were found.
 
-    asked: list[_Sought]
-    found: list[Int32] | None = None
+    asked: what it seeks, by its words, while nobody searches yet; else None. guesses: whether it was given a 0 for a place then.
+    """
+
+    together: bool
+    places: Places
+    asked: dict[str, _Sought] | None = None
+    guesses: bool = False
 
 
-_warp: ContextVar[_Warp | None] = ContextVar("warp", default=None)
+_tile: ContextVar[_Tile | None] = ContextVar("tile", default=None)
 
 
-def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str, *, waits: bool = False) -> Int32:
+def search(tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str, words: str = "", *, waits: bool = False) -> Int32:
     """Elements of a sorted row that are below `value` (side "left") or at most `value` ("right").
 
-    Traced within `by_warp`, a warp searches together, all lanes for the same value. waits: the value or the row is known only
-    when another search has ended.
+    words: what is sought, by which a tile tells it from all else that it seeks (see `by_warp`); without, it is sought where it
+    stands. waits: the value or the row is known only when another search has ended.
     """
-    warp, sought = _warp.get(), _Sought(tensor, prefix, Int32(value), side == "right")
-    if warp is None:
+    tile, sought = _tile.get(), _Sought(tensor, prefix, Int32(value), side == "right")
+    if tile is None:
         return _search_alone(sought)
-    if warp.found is None:
-        if not waits:
-            warp.asked.append(sought)
-        return Int32(0)  # nobody uses what comes of it
-    return _search_together((sought,))[0] if waits else warp.found.pop(0)
+    if tile.asked is not None:
+        if words and not waits:
+            tile.asked.setdefault(words, sought)
+        return _guess(tile)
+    if words in tile.places:
+        return tile.places[words]
+    found = _search_together((sought,))[0] if tile.together else _search_alone(sought)
+    if words:
+        tile.places[words] = found
+    return found
+
+
+def search_within(
+    tensor: cute.Tensor, prefix: tuple[Any, ...], value: Any, side: str, first: tuple[Any, Any], last: tuple[Any, Any]
+) -> Int32:
+    """The same, each lane for a value of its own. first, last: values that it lies between (inclusive), and their places.
+
+    Where the value is one of them, as nearly all of a tile's are, nothing is read.
+    """
+    tile = _tile.get()
+    if tile is not None and tile.asked is not None:
+        return _guess(tile)
+    return _search_within(_Sought(tensor, prefix, Int32(value), side == "right"), *map(Int32, (*first, *last)))
 
 
 def by_warp(make: Callable[[], Result]) -> Result:
@@ -219,19 +245,48 @@ def by_warp(make: Callable[[], Result]) -> Result:
 
     `make` is traced twice: to hear what it searches for, and to be told what was found. It may do nothing but compute.
     """
-    warp = _Warp([])
-    result = _traced(make, warp)
-    if not warp.asked:
-        return result
-    return _traced(make, _Warp([], list(_search_together(tuple(warp.asked)))))
+    return seek_by_warp(make)[0]
 
 
-def _traced(make: Callable[[], Result], warp: _Warp) -> Result:
-    token = _warp.set(warp)
+def seek_by_warp(make: Callable[[], Result]) -> tuple[Result, Places]:
+    """The same, and the places that were found, for others who ask for them again (see `told`)."""
+    asking = _Tile(True, {}, {})
+    result = _traced(make, asking)
+    if not asking.guesses:
+        return result, {}
+    asked = asking.asked or {}
+    tile = _Tile(True, dict(zip(asked, _search_together(tuple(asked.values())), strict=True)) if asked else {})
+    return _traced(make, tile), tile.places
+
+
+def seek_by_lane(make: Callable[[], Result]) -> tuple[Result, Places]:
+    """As `seek_by_warp`; but each lane searches for itself, for one place after the other."""
+    tile = _Tile(False, {})
+    return _traced(make, tile), tile.places
+
+
+def told(places: Places, make: Callable[[], Result]) -> Result:
+    """What `make` gives, told of places that have been found; a warp searches together for others."""
+    return _traced(make, _Tile(True, dict(places)))
+
+
+def unsought(make: Callable[[], Result]) -> Result:
+    """What `make` gives, all places 0, where what hangs on them is not used."""
+    return _traced(make, _Tile(True, {}, {}))
+
+
+def _guess(tile: _Tile) -> Int32:
+    """A place that nobody uses."""
+    tile.guesses = True
+    return Int32(0)
+
+
+def _traced(make: Callable[[], Result], tile: _Tile) -> Result:
+    token = _tile.set(tile)
     try:
         return make()
     finally:
-        _warp.reset(token)
+        _tile.reset(token)
 
 
 def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclusive: bool) -> Any:
@@ -267,8 +322,12 @@ def _any(counts: tuple[Int32, ...]) -> Int32:
 
 @cute.jit
 def _search_alone(sought: cutlass.Constexpr) -> Int32:
-    """Binary search."""
-    first, last = Int32(0), sought.count
+    """Binary search of the whole row."""
+    return _bisect(sought, Int32(0), sought.count)
+
+
+@cute.jit
+def _bisect(sought: cutlass.Constexpr, first: Int32, last: Int32) -> Int32:
     while first < last:
         middle = (first + last) // 2
         is_before = sought.is_before(middle)
@@ -277,15 +336,57 @@ def _search_alone(sought: cutlass.Constexpr) -> Int32:
     return first
 
 
+@cute.jit
+def _search_within(sought: cutlass.Constexpr, low_value: Int32, low: Int32, high_value: Int32, high: Int32) -> Int32:
+    """Binary search between two places, of which each is the value's own if the values are equal."""
+    first = Int32(cutlass.select_(sought.value == high_value, high, low))
+    last = Int32(cutlass.select_(sought.value == low_value, low, high))
+    return _bisect(sought, first, last)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Which key each bit of a mask word stands for: `run` at a time of every `stride`. count: bits that are wanted."""
+
+    run: int = WORD
+    stride: int = WORD
+    count: int = WORD
+
+    def place(self, bit: int) -> int:
+        """The key of a bit, from the word's first on."""
+        return bit // self.run * self.stride + bit % self.run
+
+    def below(self, keys: Int32) -> Int32:
+        """How many bits stand for one of so many keys."""
+        if self.run == self.stride:
+            return keys
+        whole, rest = Uint32(keys) // Uint32(self.stride), Uint32(keys) % Uint32(self.stride)
+        return Int32(whole * Uint32(self.run)) + cutlass.min(Int32(rest), self.run)
+
+
+NEXT = Bits()  # 32 keys in a row
+_bits: ContextVar[Bits] = ContextVar("bits", default=NEXT)
+
+
+@contextmanager
+def asking(bits: Bits) -> Iterator[None]:
+    """While tracing, words have these bits; those of others cost nothing, and read nothing."""
+    token = _bits.set(bits)
+    try:
+        yield
+    finally:
+        _bits.reset(token)
+
+
 def keys_below(bound: Any, first: Any) -> Uint32:
-    """Word of the keys first, first + 1, ... (32 of them) that are below `bound`."""
-    count = cutlass.max(cutlass.min(Int32(bound) - first, WORD), 0)
-    # A shift by 32 gives 0 in PTX (shl.b32 clamps), where LLVM's own leaves the result open.
+    """Word of the keys from `first` on that are below `bound`: 32 of them, or those that are asked for."""
+    count = _bits.get().below(cutlass.max(Int32(bound) - first, 0))
+    # A shift by 32 or more gives 0 in PTX (shl.b32 clamps), where LLVM's own leaves the result open.
     return ~ptx("shl.b32 {$w0}, {$r0}, {$r1};", Uint32(0xFFFFFFFF), Uint32(count), returns=[Uint32])
 
 
 def keys_at(place: Any, first: Any) -> Uint32:
-    """Word of the one key at `place`, if it is among the 32."""
+    """Word of the one key at `place`, if it is among them."""
     return keys_below(Int32(place) + 1, first) & ~keys_below(place, first)
 
 
@@ -294,23 +395,11 @@ def all_keys(condition: Any) -> Uint32:
     return Uint32(choose(condition, -1, 0))
 
 
-_asked: ContextVar[tuple[int, ...]] = ContextVar("bits", default=tuple(range(WORD)))
-
-
-@contextmanager
-def asking(bits: tuple[int, ...]) -> Iterator[None]:
-    """While tracing, words that are made key by key need only these of their bits: others cost nothing, and read nothing."""
-    token = _asked.set(bits)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
 def keys_where(condition: Any, first: Any, staged: Any = None) -> Uint32:
     """Word of the keys for which a function of the key's position, and of its staged values if there are any, holds."""
-    word = Uint32(0)
-    for index in _asked.get():
-        near = () if staged is None else (staged.at(index),)
-        word = word | Uint32(choose(condition(first + index, *near), 1 << index, 0))
+    word, bits = Uint32(0), _bits.get()
+    for bit in range(bits.count):
+        place = bits.place(bit)
+        near = () if staged is None else (staged.at(place),)
+        word = word | Uint32(choose(condition(first + place, *near), 1 << bit, 0))
     return word

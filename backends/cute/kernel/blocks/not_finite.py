@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass
-from attnspec.backends.cute.kernel.blocks.arithmetic import asking
+from attnspec.backends.cute.kernel.blocks.arithmetic import Bits, asking
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.plan import Widths
@@ -63,7 +63,7 @@ def sees(mods: Mods, q: Any, key: Any, at: At, row: Any) -> Boolean:
     """Whether a row sees a key: the mask shows it, and its score, of a product q . k of 0, is more than -inf."""
     staged, seen = ((_Unstaged(mods, at, q, key),) if mods.stages else ()), Boolean(True)
     if mods.mask is not None:
-        with asking((0,)):
+        with asking(Bits(count=1)):
             seen = (mods.mask(q, key, at, row, *staged) & Uint32(1)) != Uint32(0)
     if mods.score is not None:
         seen = seen & (mods.score(Float32(0.0), q, key, at, row, *staged) != -Float32.inf)

@@ -12,6 +12,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
+from attnspec.backends.cute.kernel.blocks.arithmetic import unsought
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_all
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, find, slot
@@ -130,7 +131,7 @@ def _add(
 ) -> None:
     """A lane's numbers, 32 distances after the other, to their places. Their distance is all that an address knows of them."""
     kv = Int32(at.sequence.kv_first + at.key)
-    key = mods.key(cutlass.min(kv, at.kv_last), at)
+    key = unsought(lambda: mods.key(cutlass.min(kv, at.kv_last), at))  # places are the mask's
     query = first - tile_kv + cute.arch.lane_idx()
     places = [read.indices(query + one * WARP, kv, at, key) for one in range(len(values))]
     add_all(getattr(tiles.sums, read.name), tuple(places), tuple(values))

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.bundles import Tiles
+from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
+from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
+from attnspec.backends.cute.kernel.work import At
 from attnspec.backends.sm100.kernel.blocks import tensor_memory
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32
@@ -35,6 +37,11 @@ def find_place(plan: Plan, tiles: Tiles) -> Place:
     staged = tiles.shared + plan.staged_offset + lane * plan.staged_stride
     tensors = tuple(tiles.shared + tile.offset + lane * tile.stride for tile in plan.tensor_tiles)
     return Place(lane, thread, s, p, tiles.stats + lane * (2 * plan.tile_q) + thread, staged, tensors)
+
+
+def survey(mods: Mods, at: At, q: Any) -> tuple[Any, Any]:
+    """Ranges of keys in which some row of the tile has masked elements, and what the elements of the row at `q` share."""
+    return by_warp(lambda: (mods.hidden(at), mods.row(q, at)))
 
 
 def share_row(plan: Plan, pipes: Pipes, place: Place, end: Now, row_max: Float32, row_sum: Float32) -> None:

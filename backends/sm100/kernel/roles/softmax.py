@@ -9,7 +9,7 @@ from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.shares import following, locate
 from attnspec.backends.cute.kernel.work import NUMBER, Work, key_tile, meets, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
-from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
+from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row, survey
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Float32, Int32
 
@@ -23,7 +23,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     S, scored and masked, becomes P = exp2(S - row maximum) in the 16-bit type, over S itself. Bounded scores need no maximum:
     the midpoint of their range stands for it.
     """
-    keys, hidden, row_values = mods.keys, mods.hidden, mods.row
+    keys = mods.keys
     place = find_place(plan, tiles)
     lane, thread = place.lane, place.thread
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
@@ -33,8 +33,7 @@ def softmax(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
         trips = run.trips
         own = query_tile(plan, work, at, lane, thread)
         q = cutlass.min(own.q_first + own.place, own.q_last)
-        row = row_values(q, own)
-        masked = hidden(own)
+        masked, row = survey(mods, own, q)
         row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
         for step in cutlass.range(trips, unroll=1):
             now = Now(steps + step, visited, full)

@@ -12,7 +12,7 @@ from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.shares import following, locate
 from attnspec.backends.cute.kernel.work import NUMBER, Work, again, key_tile, meets, query_tile, visit
 from attnspec.backends.sm100.kernel.blocks import softmax_step, staging
-from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row
+from attnspec.backends.sm100.kernel.blocks.softmax_place import Place, find_place, share_row, survey
 from attnspec.backends.sm100.kernel.plan import Plan
 from cutlass import Boolean, Float32, Int32
 
@@ -26,7 +26,7 @@ def softmax_keys(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods)
 
     Where the walk has an odd number of key tiles, the last step of the last lane has none, and only hands over.
     """
-    keys, hidden, row_values = mods.keys, mods.hidden, mods.row
+    keys = mods.keys
     place = find_place(plan, tiles)
     lane = place.lane
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
@@ -37,8 +37,7 @@ def softmax_keys(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods)
         mine = (run.key_tiles + (plan.key_tiles - 1 - lane)) // plan.key_tiles
         own = query_tile(plan, work, at, 0, place.thread)
         q = cutlass.min(own.q_first + own.place, own.q_last)
-        row = row_values(q, own)
-        masked = hidden(own)
+        masked, row = survey(mods, own, q)
         row_max, row_sum = Float32(-Float32.inf if mods.midpoint is None else mods.midpoint), Float32(0.0)
         for step in cutlass.range(mine, unroll=1):
             now = Now(steps + step, visited, full)

@@ -8,7 +8,7 @@ import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles
 from attnspec.backends.cute.kernel.blocks import f32, pair
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
-from attnspec.backends.cute.kernel.query_walk import group, is_masked, locate, next_tile, of_head, survey
+from attnspec.backends.cute.kernel.query_walk import group, is_masked, keys_of, locate, next_tile, of_head, survey
 from attnspec.backends.cute.kernel.work import Work, again, key_tile
 from attnspec.backends.sm100.kernel.backward_plan import BackwardPlan
 from attnspec.backends.sm100.kernel.blocks import gradient_step, learned_gradient, merged_step, tensor_memory
@@ -37,18 +37,18 @@ def compute(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, 
 
     P takes the place of S in tensor memory and dS that of dP, each warpgroup in its own half of the columns.
     """
-    key_values = mods.key
     place, sums = _find_place(plan, tiles), learned_gradient.running_sums(mods)
     tile, steps, visited, full = again(work.first), Int32(0), Int32(0), Int32(0)
     while tile < work.count:
         at = locate(plan, work, tile)
         kv = at.sequence.kv_first + at.key + place.row
+        there = (cutlass.min(kv, at.kv_last),)
         done = Int32(0)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            found = survey(plan, mods, own)
+            found = survey(plan, mods, own, there)
             run = found.run
-            key = key_values(cutlass.min(kv, own.kv_last), own)
+            (key,) = keys_of(mods, own, there, found)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 query = own.sequence.q_first + key_tile(run, step) * plan.tile_q

@@ -16,7 +16,7 @@ from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.cute.kernel.work import again
 from attnspec.backends.sm90.kernel.blocks import scalar
-from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, OWN, column_of, row_of
+from attnspec.backends.sm90.kernel.blocks.rows import EIGHT, WORD_COLUMNS, bit_of, column_of, own_bits, row_of
 from cutlass import Float32, Int32
 
 FEW = 4  # elements of eight queries that a thread has
@@ -121,26 +121,25 @@ def scaled(mods: BackwardMods, s: Values, element: Element) -> Values:
 
 
 def _visible(mods: BackwardMods, element: Element, count: int) -> list[tuple[Any, Any]]:
-    """Of every 32 queries a word for each of the thread's keys."""
+    """Words of the thread's queries that see each of its keys."""
     found = []
-    for first in range(0, count * 2, WORD):
+    for first in range(0, count * 2, WORD_COLUMNS):
         start = element.first_query + first
-        own = tuple(bit for bit in OWN if first + bit < count * 2)  # a step's last word may be shorter
-        beyond, words = keys_below(element.at.q_end, start), []
-        for row in range(2):
-            visible = beyond & all_keys(element.kv[row] < element.at.kv_end)
-            if mods.mask is not None:
-                with asking(own):
+        with asking(own_bits(count * 2 - first)):
+            beyond, words = keys_below(element.at.q_end, start), []
+            for row in range(2):
+                visible = beyond & all_keys(element.kv[row] < element.at.kv_end)
+                if mods.mask is not None:
                     visible = visible & mods.mask(element.kv[row], start, element.at, element.key[row])
-            words.append(visible)
+                words.append(visible)
         found.append((words[0], words[1]))
     return found
 
 
 def _masked(visible: list[tuple[Any, Any]], index: int, probability: Float32) -> Float32:
     """0 where the query does not see the key, or either is beyond its sequence."""
-    column = column_of(index)
-    return f32.where_bit(visible[column // WORD][row_of(index)], column % WORD, probability, f32.constant(0.0))
+    word, bit = divmod(bit_of(index), WORD)
+    return f32.where_bit(visible[word][row_of(index)], bit, probability, f32.constant(0.0))
 
 
 def _exponentials(mods: BackwardMods, s: Values, minus_lse: Values) -> Values:

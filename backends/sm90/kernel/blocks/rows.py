@@ -1,7 +1,7 @@
 """The two rows of a tile that a thread has a part of, and its scores of them: scaled, scored and masked.
 
-Four threads share a row. A thread's keys are 2 * (lane % 4) and the next of every eight; asked from the first of them on, a mask
-word has their bits at places that are known while tracing.
+Four threads share a row. A thread's keys are 2 * (lane % 4) and the next of every eight; a mask word, asked from the first of
+them on, has bits for those alone: a word for 128 keys.
 """
 
 import math
@@ -9,19 +9,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnspec.backends.cute.kernel.blocks import f32
-from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, asking, keys_below
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, Bits, asking, keys_below
 from attnspec.backends.cute.kernel.bundles import Mods
 from attnspec.backends.cute.kernel.work import At, again
 from attnspec.backends.sm90.kernel.blocks.staging import Staged
-from cutlass import Float32
+from cutlass import Float32, Uint32
 
 EIGHT = 8  # columns that the four threads of a row share
-OWN = tuple(first + one for first in range(0, WORD, EIGHT) for one in range(2))  # a thread's bits of a word from its first key on
+PAIR = 2  # of them, a thread's
+WORD_COLUMNS = WORD // PAIR * EIGHT  # of which a word has a thread's
 
 
 def row_of(index: int) -> int:
     """Which of a thread's two rows its value number `index` is of."""
     return index // 2 % 2
+
+
+def bit_of(index: int) -> int:
+    """The number of a value among the thread's of its row."""
+    return index // 4 * PAIR + index % PAIR
+
+
+def own_bits(columns: int) -> Bits:
+    """Bits of a thread's columns, of so many: the last word of a row may be shorter."""
+    return Bits(PAIR, EIGHT, min(WORD, columns // EIGHT * PAIR))
 
 
 def column_of(index: int) -> int:
@@ -66,16 +77,20 @@ def scored(mods: Mods, s: list[Float32], element: Element) -> list[Float32]:
 def masked(mods: Mods, s: list[Float32], element: Element) -> list[Float32]:
     """-inf where the key is hidden or beyond the sequence."""
     hidden, found = f32.constant(-math.inf), list(s)
-    for first in range(0, len(s) * 2, WORD):
-        own = tuple(bit for bit in OWN if first + bit < len(s) * 2)  # a tile's last word may be shorter
-        beyond = keys_below(element.at.kv_end, element.first_key + first)
-        for row in range(2):
-            visible = beyond
-            if mods.mask is not None:
-                near = () if element.staged is None else (element.staged[row].moved(first),)
-                with asking(own):
-                    visible = visible & mods.mask(element.q[row], element.first_key + first, element.at, element.row[row], *near)
-            for index in range(first // 2, min((first + WORD) // 2, len(s))):
-                if row_of(index) == row:
-                    found[index] = f32.where_bit(visible, column_of(index) - first, found[index], hidden)
+    columns = len(s) * 2
+    for first in range(0, columns, WORD_COLUMNS):
+        with asking(own_bits(columns - first)):
+            words = [_visible(mods, element, row, first) for row in range(2)]
+        for index in range(first // 2, min((first + WORD_COLUMNS) // 2, len(s))):
+            found[index] = f32.where_bit(words[row_of(index)], bit_of(index) % WORD, found[index], hidden)
     return found
+
+
+def _visible(mods: Mods, element: Element, row: int, first: int) -> Uint32:
+    """Word of a row's keys that it sees, from a column on."""
+    key = element.first_key + first
+    beyond = keys_below(element.at.kv_end, key)
+    if mods.mask is None:
+        return beyond
+    near = () if element.staged is None else (element.staged[row].moved(first),)
+    return beyond & mods.mask(element.q[row], key, element.at, element.row[row], *near)

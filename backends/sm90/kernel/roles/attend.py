@@ -25,7 +25,6 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     The program is software-pipelined: an operation of stage 1 belongs to the step before. Its first trip runs stage 0 alone,
     its last trip stage 1 alone. O, P, and a row's maximum and sum stay in registers from trip to trip.
     """
-    row_values = mods.row
     place = find_place(plan)
     held = hold(plan)
     give_turn(plan, place, True)
@@ -33,11 +32,10 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     lane, block, h = numbers_of(plan, work, tile)
     while (tile & NUMBER) < work.count:
         at = at_spot(plan, work, Spot(lane, block, h, Int32(0)))
-        run, masked = survey(plan, mods, at)
+        q = own_rows(place, at)
+        run, masked, rows = survey(plan, mods, at, q)
         trips = run.trips
         clear(held, mods)
-        q = own_rows(place, at)
-        rows = (row_values(q[0], at), row_values(q[1], at))
         coming = upcoming(plan, work, tile)
         scale0, scale1, lse0, lse1 = Float32(0.0), Float32(0.0), Float32(0.0), Float32(0.0)
         trips_of = Trips(plan, tiles, pipes, mods, place, held, at, q, rows, tile)
@@ -67,7 +65,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
                 if tile < 0:
                     unseen.show(plan, tiles, mods, at, place, q, rows, held)
         else:
-            lane, block, h, scale0, scale1, lse0, lse1 = look_ahead(plan, work, mods, at, held, coming)
+            lane, block, h, scale0, scale1, lse0, lse1 = look_ahead(plan, work, mods, at, held, coming, Int32(0))
         steps += trips
         end = Now(steps, visited, full)
         before(pipes, "finish", None, end)
@@ -86,11 +84,12 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     give_turn(plan, place, False)
 
 
-def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32) -> tuple[Any, ...]:
+def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32, zero: Int32) -> tuple[Any, ...]:
     """Of a step to come: whether some of it may be hidden, and where its operations are in their rings.
 
-    A tile that is done a second time is masked in whole, so that the trips without a mask need not ask.
+    A tile that is done a second time is masked in whole, so that the trips without a mask need not ask. zero: see `run_trip`.
     """
+    step += zero
     is_partial = meets(of.plan, of.at, masked, of.at.kv_first + key_tile(run, step) * of.plan.tile_kv)
     if of.mods.hides:
         is_partial = is_partial | (of.tile < 0)
@@ -112,7 +111,7 @@ def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32
     return Int32(spot.lane), Int32(spot.block), Int32(spot.unit)
 
 
-def look_ahead(plan: Plan, work: Work, mods: Mods, at: At, held: Held, tile: Int32) -> tuple[Any, ...]:
-    """Where a work tile is, and of the rows at hand the factors of their outputs and their log-sum-exps."""
+def look_ahead(plan: Plan, work: Work, mods: Mods, at: At, held: Held, tile: Int32, zero: Int32) -> tuple[Any, ...]:
+    """Where a work tile is, and of the rows at hand the factors of their outputs and their log-sum-exps. zero: see `run_trip`."""
     scales, lses = output.finished_rows(mods, at, *rows_of(held))
-    return (*numbers_of(plan, work, tile), *scales, *lses)
+    return (*numbers_of(plan, work, tile + zero), *scales, *lses)

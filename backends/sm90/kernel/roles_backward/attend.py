@@ -7,6 +7,7 @@ from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.query_walk import (
     group,
     is_masked,
+    keys_of,
     locate,
     next_tile,
     of_head,
@@ -36,24 +37,24 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
     while tile < work.count:
         at = locate(plan, work, tile)
         first = at.sequence.kv_first + at.key
-        kv = (first + place.rows[0], first + place.rows[1])
+        keys = (first + place.rows[0], first + place.rows[1])
         fill(held.dk, 0.0)
         fill(held.dv, 0.0)
-        seen = survey_once(plan, mods, at)
+        kv = tuple(cutlass.min(one, at.kv_last) for one in keys)
+        seen = survey_once(plan, mods, at, kv)
         done, start = Int32(0), Now(steps, visited, full)
         if steps_of(plan, mods, at, seen) > 0:
             once(plan, pipes, start, before)
         for head in cutlass.range(group(at.sizes), unroll=1):
             own = of_head(at, at.h + head)
-            found = survey(plan, mods, own) if cutlass.const_expr(seen is None) else seen
+            found = survey(plan, mods, own, kv) if cutlass.const_expr(seen is None) else seen
             run = found.run
-            keys = [cutlass.min(one, own.kv_last) for one in kv]
-            key = (mods.key(keys[0], own), mods.key(keys[1], own))
+            key = keys_of(mods, own, kv, found)
             for step in cutlass.range(run.trips, unroll=1):
                 now = Now(steps + done + step, visited, full)
                 number = key_tile(run, step)
                 query = own.sequence.q_first + number * plan.tile_q
-                element = Element(kv, query + place.lane % 4 * 2, own, key)
+                element = Element(keys, query + place.lane % 4 * 2, own, key)
                 is_last = own.kv_first + plan.tile_kv > own.kv_end
                 trip = Trips(plan, tiles, pipes, mods, place, held, sums, row_tile(work, own, number))
                 # Two whole trips: where paths meet inside one, every value that differs wants a second register.
@@ -61,7 +62,7 @@ def attend(plan: BackwardPlan, tiles: BackwardTiles, pipes: Pipes, work: Work, m
                     run_trip(trip, now, element, True)
                 else:
                     run_trip(trip, now, element, False)
-            learned_gradient.flush(tiles, mods, sums, Element(kv, Int32(0), own, key))
+            learned_gradient.flush(tiles, mods, sums, Element(keys, Int32(0), own, key))
             done += run.trips
         if done > 0:
             once(plan, pipes, start, after)
