@@ -13,6 +13,11 @@ from tests.backends.in_one_order import CAUSAL, LEARNED, SCATTERED, gradients, o
 from tests.small_constants import SMALL, VARIANTS, path_of
 
 RUNS = [(1, 1), (2, 2), (4, 2), (5, 3), (3, 3), (8, 3)]  # timing, multiprocessors
+DENSE = "attention dense\nhead_dim 64\n"
+DOCUMENTS = (
+    "attention documents\nhead_dim 64\ninput ids_q: i32[batch, len_q] sorted\ninput ids_kv: i32[batch, len_kv] sorted\n"
+    "mask = causal and document(ids_q, ids_kv)\n"
+)
 WIDE = "attention wide\nhead_dim 192, 128\nmask = kv <= qpos\n"
 
 
@@ -66,10 +71,16 @@ def test_deterministic_gradients_of_every_variant_agree_with_the_oracle(variant:
 
 def test_only_ctas_that_wait_for_one_another_are_resident_together() -> None:
     plain, fixed = (module_text(CAUSAL, deterministic) for deterministic in (False, True))
-    deals = [next(line for line in text.splitlines() if "deal_key_tiles(PLAN" in line) for text in (plain, fixed)]
-    assert ["processors" in line for line in deals] == [False, True]
     assert ["cooperative=True" in text for text in (plain, fixed)] == [False, True]
     assert ["last_first=True" in text for text in (plain, fixed)] == [False, True]
+
+
+@pytest.mark.parametrize(("text", "goes_on"), [(CAUSAL, True), (DENSE, False), (DOCUMENTS, False)])
+def test_ctas_go_on_to_another_tile_where_rounds_share_tiles_out(text: str, goes_on: bool) -> None:
+    """Elsewhere each tile has a CTA of its own, but where they wait for one another."""
+    for deterministic in (False, True):
+        deal = next(line for line in module_text(text, deterministic).splitlines() if "deal_key_tiles(PLAN" in line)
+        assert ("processors" in deal) == (goes_on or deterministic)
 
 
 def test_sums_of_learned_tensors_are_exact_where_their_bits_are_promised() -> None:
