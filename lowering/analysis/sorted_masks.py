@@ -6,11 +6,14 @@ A row then looks its places up once, where each of its elements would have read 
 from dataclasses import replace
 from typing import Literal
 
+from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.facts import Facts, facts_of
 from attnspec.lowering.analysis.linear import linear
 from attnspec.lowering.analysis.solve import direction, is_sorted_at
+from attnspec.lowering.analysis.words import MOST_PARTS, tree_size
 
-from attnspec.language.expr import Compare, CompareOp, Expr, Logic, Name, Read, Search, Unary, names, substitute
+from attnspec.language.expr import Compare, CompareOp, Expr, Logic, Name, Read, Search, Unary, children, names, nodes, substitute
+from attnspec.language.show_expr import show_expr
 from attnspec.language.spec import Spec
 
 Axis = Literal["q", "kv"]
@@ -25,6 +28,28 @@ def solve_sorted(spec: Spec, axis: Axis) -> Expr | None:
     row is then sought between those of the tile's first and last row.
     """
     return None if spec.mask is None else _solved(spec.mask, spec, facts_of(spec), axis)
+
+
+def sought_places(analysed: Analysed) -> tuple[Search, ...]:
+    """Places that a query tile's walk and the rows of its mask ask for, all known as soon as the tile is: each once.
+
+    What waits for another place, or is sought for each row, is not among them.
+    """
+    edges = [edge for found in (*analysed.keys.seen, *analysed.keys.hidden) for edge in (found.first, found.last)]
+    mask = solve_sorted(analysed.spec, "kv")
+    exprs = edges if mask is None else [*edges, mask]
+    found = dict.fromkeys(at for expr in exprs for at in nodes(expr) if isinstance(at, Search) and not at.within)
+    return tuple(at for at in found if label_of(at) and not waits(at))
+
+
+def waits(search: Search) -> bool:
+    """Whether what is sought is known only when another place has been found."""
+    return any(isinstance(at, Search) for child in children(search) for at in nodes(child))
+
+
+def label_of(search: Search) -> str:
+    """By which a tile knows that a place has been sought already: the words of what is sought; of endless ones, nothing."""
+    return show_expr(search) if tree_size(search) <= MOST_PARTS else ""
 
 
 def _solved(mask: Expr, spec: Spec, facts: Facts, axis: Axis) -> Expr:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.sorted_masks import sought_places
 from attnspec.lowering.analysis.staging import stage
 from attnspec.lowering.dataflow.graph import GROUP_ROWS, Buffer, Dataflow, Operation, Value
 
@@ -22,6 +23,8 @@ SWIZZLE_ELEMENTS = 64  # a 128-byte row of a swizzled shared tile
 ELEMENT_BYTES = 2
 F32 = 4
 GROUP_THREADS = 128
+BARRIER = 8  # bytes
+BOARD_SLOTS, MOST_POSTED = 2, 32  # tiles whose places are posted; places, a lane each
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,20 @@ def _tile_bytes(analysed: Analysed, rows: int) -> tuple[int, int]:
     return rows * _padded(spec.head_dim) * ELEMENT_BYTES, rows * _padded(spec.head_dim_v) * ELEMENT_BYTES
 
 
+def board_places(analysed: Analysed) -> int:
+    """Places in sorted tensors that the loading warp, a tile ahead, seeks for those who attend to a tile; 0: they find their own.
+
+    They are no values of the graph: like a tile's number, they belong to whoever deals tiles out.
+    """
+    count = len(sought_places(analysed))
+    return count if count <= MOST_POSTED else 0
+
+
+def board_bytes(places: int) -> int:
+    """Two tiles' places, and of each a barrier for those who read and one for who writes."""
+    return BOARD_SLOTS * (2 * BARRIER + -(-places // 2) * 2 * F32)
+
+
 def _staged_bytes(analysed: Analysed, storage: Storage) -> int:
     """Of a warpgroup: its threads bring the values of all keys, and as many distances' as rows and keys, in whole rounds."""
     words = (value.words(GROUP_ROWS, _shape(analysed, storage).keys) for value in stage(analysed.spec).values)
@@ -137,6 +154,7 @@ def _buffers(analysed: Analysed, storage: Storage) -> tuple[Buffer, ...]:
         *_stream(analysed, storage),
         Buffer("o_out", "shared", output_bytes, over="q" if storage.over_query else None),
         *((Buffer("staged", "shared", staged),) if staged else ()),
+        *((Buffer("board", "shared", board_bytes(places)),) if (places := board_places(analysed)) else ()),
         # A thread has an eighth of the keys of four rows' scores: two rows, a pair of keys in eight.
         Buffer("scores", "register", F32 * shape.keys // 2),
         Buffer("p", "register", ELEMENT_BYTES * shape.keys // 2),

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
+from attnspec.lowering.analysis.sorted_masks import label_of, waits
 from attnspec.lowering.analysis.staging import staged_number
-from attnspec.lowering.analysis.words import MOST_PARTS, tree_size
 
-from attnspec.language.expr import SIZES, Name, Number, Read, Search, children, nodes
-from attnspec.language.show_expr import show_expr
+from attnspec.language.expr import SIZES, Name, Number, Read, Search
 from attnspec.language.spec import Spec
 
 COMPARES = ("<", "<=", "==", "!=", ">=", ">")
@@ -96,13 +95,7 @@ def dialect_of(spec: Spec) -> Dialect:
         if node.within:
             low, place, high, other = operands[count + 1 :]
             return f"search_within({row}, {operands[count]}, {node.side!r}, ({low}, {place}), ({high}, {other}))"
-        waits = any(isinstance(at, Search) for child in children(node) for at in nodes(child))
-        how = f"{node.side!r}, {_label_of(node)!r}{', waits=True' if waits else ''}"
+        how = f"{node.side!r}, {label_of(node)!r}{', waits=True' if waits(node) else ''}"
         return f"search({row}, {operands[count]}, {how})"
 
     return Dialect(SPELLINGS, spell_name, spell_number, spell_read, spell_search)
-
-
-def _label_of(search: Search) -> str:
-    """By which a tile knows that a place has been sought already: the words of what is sought; of endless ones, nothing."""
-    return show_expr(search) if tree_size(search) <= MOST_PARTS else ""

@@ -24,7 +24,7 @@ def forward_module(analysed: Analysed, schedule: Schedule) -> Module:
     write_functions(body, analysed)
     _write_imports(source, schedule, str(body), sequences_of(analysed.spec).module)
     source.blank()
-    write_plan(source, schedule, analysed.spec.dtype)
+    write_plan(source, schedule, analysed)
     source.blank()
     write_pipes(source, schedule)
     write_functions(source, analysed)

@@ -5,17 +5,20 @@ from itertools import groupby
 from attnspec.backends.cute.emit.pipes import barrier_count
 from attnspec.backends.cute.emit.plan import BARRIER_BYTES, ELEMENTS, write_programs
 from attnspec.backends.source import Source
+from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.dataflow.forward_in_registers import board_places
 from attnspec.lowering.schedule.schedule import Placement, Schedule
 
 PROGRAMS = ("load", "attend")  # roles whose order of operations is the schedule's to say
 GROUP_ROWS = 64
 
 
-def write_plan(source: Source, schedule: Schedule, dtype: str) -> None:
+def write_plan(source: Source, schedule: Schedule, analysed: Analysed) -> None:
     """`PLAN = Plan(...)`, a line a fact or two."""
+    dtype, places = analysed.spec.dtype, board_places(analysed)
     with source.block("PLAN = Plan("):
         source.line(f"element={ELEMENTS[dtype]},")
-        for _, facts in groupby(plan_facts(schedule).items(), key=lambda fact: fact[0].partition("_")[0]):
+        for _, facts in groupby(plan_facts(schedule, places).items(), key=lambda fact: fact[0].partition("_")[0]):
             source.line(" ".join(f"{name}={value}," for name, value in facts))
         write_programs(source, schedule, PROGRAMS)
     source.line(")")
@@ -31,13 +34,13 @@ def _ring(place: Placement) -> dict[str, int]:
     return {"offset": place.offset, "stride": place.size, "depth": place.depth}
 
 
-def plan_facts(schedule: Schedule) -> dict[str, object]:
-    """The plain numbers of the plan, in the order of `Plan`'s fields."""
+def plan_facts(schedule: Schedule, places: int) -> dict[str, object]:
+    """The plain numbers of the plan, in the order of `Plan`'s fields. places: that are posted for a tile."""
     flow, choices = schedule.dataflow, schedule.choices
     place, count = schedule.placement, barrier_count(schedule)
     barriers = max(item.end() for item in schedule.placements if item.space == "shared")
     groups = flow.tile_q // GROUP_ROWS
-    staged = next((item for item in schedule.placements if item.buffer == "staged"), None)
+    staged, board = (next((item for item in schedule.placements if item.buffer == name), None) for name in ("staged", "board"))
     return {
         "tile_q": flow.tile_q,
         "tile_kv": flow.tile_kv,
@@ -57,6 +60,7 @@ def plan_facts(schedule: Schedule) -> dict[str, object]:
         "o_depth": place("o_out").depth,
         "staged_offset": staged.offset if staged else 0,
         "staged_stride": staged.size // groups if staged else 0,
+        **({"board_offset": board.offset, "board_places": places} if board else {}),
         "barriers_offset": barriers,
         "starts_offset": barriers + BARRIER_BYTES * count,
         "shared_bytes": schedule.shared_bytes,

@@ -22,7 +22,7 @@ class Plan(Widths):
 
     Offsets in shared memory are bytes from the start of dynamic shared memory; `*_stride` is the distance between slots of a
     ring. Keys and values share one ring (kv), or have one each (k, v). warpgroups: that share a query tile, 64 rows each.
-    takes_turns: at the tensor core. programs: role kind -> its steps.
+    takes_turns: at the tensor core. programs: role kind -> its steps. board_places: posted for a tile, see `board`.
     """
 
     element: Any
@@ -53,6 +53,8 @@ class Plan(Widths):
     scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
+    board_offset: int = 0
+    board_places: int = 0
     kv_offset: int = 0
     kv_stride: int = 0
     kv_depth: int = 0

@@ -259,6 +259,19 @@ def seek_by_warp(make: Callable[[], Result]) -> tuple[Result, Places]:
     return _traced(make, tile), tile.places
 
 
+def seek(make: Callable[[], Any]) -> Places:
+    """The places alone that `make` asks for at once, found by the warp."""
+    asked = asked_by(make)
+    return dict(zip(asked, _search_together(tuple(asked.values())), strict=True)) if asked else {}
+
+
+def asked_by(make: Callable[[], Any]) -> dict[str, Any]:
+    """What `make` asks for at once, by its words."""
+    tile = _Tile(True, {}, {})
+    _traced(make, tile)
+    return tile.asked or {}
+
+
 def seek_by_lane(make: Callable[[], Result]) -> tuple[Result, Places]:
     """As `seek_by_warp`; but each lane searches for itself, for one place after the other."""
     tile = _Tile(False, {})

@@ -33,7 +33,7 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     while (tile & NUMBER) < work.count:
         at = at_spot(plan, work, Spot(lane, block, h, Int32(0)))
         q = own_rows(place, at)
-        run, masked, rows = survey(plan, mods, at, q)
+        run, masked, rows = survey(plan, tiles, mods, at, q, visited)
         trips = run.trips
         clear(held, mods)
         coming = upcoming(plan, work, tile)

@@ -10,7 +10,7 @@ from attnspec.backends.cute.kernel.plan import Step
 from attnspec.backends.cute.kernel.shares import following, locate
 from attnspec.backends.cute.kernel.work import NUMBER, At, Work, key_tile
 from attnspec.backends.sm90.kernel.plan import Plan
-from attnspec.backends.sm90.kernel.walk import visit
+from attnspec.backends.sm90.kernel.walk import visit_and_post
 from cutlass import Int32
 
 
@@ -24,7 +24,7 @@ def load(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
     tile, steps, visited, full = work.first, Int32(0), Int32(0), Int32(0)
     while (tile & NUMBER) < work.count:
         at = locate(plan, work, tile)
-        run = visit(plan, mods, at)
+        run = visit_and_post(plan, tiles, mods, at, visited)
         trips = run.trips
         if trips > 0:
             _fetch(plan, tiles, pipes, program, at, key_tile(run, Int32(0)), Now(steps, visited, full), True)
