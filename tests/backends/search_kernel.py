@@ -8,7 +8,7 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 import torch
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp, search
+from attnspec.backends.cute.kernel.blocks.seeking import by_warp, search
 from attnspec.emulator.launch import launch
 from attnspec.runtime.assemble import quiet_settings
 from cutlass.cute.runtime import make_fake_tensor

@@ -12,7 +12,7 @@ from attnspec.language.spec import Spec
 
 COMPARES = ("<", "<=", "==", "!=", ">=", ">")
 FLOAT_FUNCTIONS = ("exp", "exp2", "log", "tanh", "sigmoid", "sqrt", "rsqrt", "floor")
-LIBRARY = (
+ARITHMETIC = (
     *(
         "divide",
         "remainder",
@@ -25,9 +25,10 @@ LIBRARY = (
         "invert",
         "both",
     ),
-    *("either", "to_float", "read", "search", "search_within", *FLOAT_FUNCTIONS),
+    *("either", "to_float", "read", *FLOAT_FUNCTIONS),
     *("all_keys", "keys_at", "keys_below", "keys_where"),
 )
+LIBRARY = {"arithmetic": ARITHMETIC, "seeking": ("search", "search_within")}  # by module
 ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
 KEY = "key"  # and these for values computed once a key
 PARAMETERS = ("score", "q", "kv", "distance")

@@ -18,6 +18,7 @@ def write_compiler_imports(source: Source, kind: str) -> None:
 
 def write_block_imports(source: Source, functions: str) -> None:
     """What the variant's functions call."""
-    used = [name for name in LIBRARY if f"{name}(" in functions]
-    if used:
-        source.line(f"from {SHARED}.blocks.arithmetic import {', '.join(sorted(used))}")
+    for module, names in LIBRARY.items():
+        used = [name for name in names if f"{name}(" in functions]
+        if used:
+            source.line(f"from {SHARED}.blocks.{module} import {', '.join(sorted(used))}")

@@ -8,7 +8,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
 from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
-from attnspec.backends.cute.kernel.blocks.arithmetic import Places, by_warp, seek_by_lane, seek_by_warp, told
+from attnspec.backends.cute.kernel.blocks.seeking import Places, by_warp, seek_by_lane, seek_by_warp, told
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
 from attnspec.backends.cute.kernel.rounds import Rounds, deal, following_place, order_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnspec.backends.cute.kernel import work as shared
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp, seek, told
+from attnspec.backends.cute.kernel.blocks.seeking import by_warp, seek, told
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.work import At, Steps
 from attnspec.backends.sm90.kernel.blocks import board

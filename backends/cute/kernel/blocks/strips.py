@@ -12,9 +12,9 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods, BackwardTiles, LearnedRead
-from attnspec.backends.cute.kernel.blocks.arithmetic import unsought
 from attnspec.backends.cute.kernel.blocks.gradient_sums import add_all
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.seeking import unsought
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, find, slot
 from attnspec.backends.cute.kernel.query_walk import KeyAt
 from cutlass import Float32, Int32

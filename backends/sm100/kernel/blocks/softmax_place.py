@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import by_warp
+from attnspec.backends.cute.kernel.blocks.seeking import by_warp
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
 from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before
 from attnspec.backends.cute.kernel.work import At

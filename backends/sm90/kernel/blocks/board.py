@@ -10,8 +10,8 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import Places, asked_by
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.seeking import Places, asked_by
 from attnspec.backends.cute.kernel.bundles import Tiles
 from attnspec.backends.sm90.kernel.plan import GROUP_THREADS, Plan
 from cutlass import Int32, Int64
