@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
 from attnspec.lowering.analysis.staging import staged_number
+from attnspec.lowering.indices import INSIDE, WITHIN
 
 from attnspec.language.expr import SIZES, Name, Number, Read, Search, children, nodes
 from attnspec.language.spec import Spec
@@ -24,7 +25,7 @@ LIBRARY = (
         "invert",
         "both",
     ),
-    *("either", "to_float", "read", "search", *FLOAT_FUNCTIONS),
+    *("either", "to_float", "read", INSIDE, WITHIN, "search", *FLOAT_FUNCTIONS),
     *("all_keys", "keys_at", "keys_below", "keys_where"),
 )
 ROW = "row"  # names `row0`, `row1`, ... stand for values computed once a row
@@ -41,6 +42,8 @@ SPELLINGS = {
     **{f"{kind} neg": "-{}" for kind in ("int", "float")},
     **{f"{kind} select": "choose({}, {}, {})" for kind in ("int", "float", "bool")},
     "int %": "remainder({}, {})",
+    f"int {INSIDE}": f"{INSIDE}({{}})",
+    f"int {WITHIN}": f"{WITHIN}({{}}, {{}})",
     "float /": "divide({}, {})",
     "float //": "float_floor_divide({}, {})",
     "float %": "float_remainder({}, {})",
