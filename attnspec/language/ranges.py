@@ -70,9 +70,14 @@ def exactly(form: Linear) -> Range:
 
 @dataclass
 class Ranges:
-    """Ranges of int expressions of one file, each found once."""
+    """Ranges of int expressions of one file, each found once.
+
+    trusts: indices are inside their sizes, and what tensors hold inside the range declared for it; if not, nothing is known of
+    either, nor of sizes.
+    """
 
     tensors: Mapping[str, Tensor]
+    trusts: bool = True
 
     def __post_init__(self) -> None:
         self._known: dict[Expr, Range] = {}
@@ -91,6 +96,8 @@ class Ranges:
         match expr:
             case Number(value=int() as value):
                 return between(value, value)
+            case Name() | Read() if not self.trusts:
+                return UNKNOWN
             case Name():
                 return exactly(name(expr.name))
             case Read():

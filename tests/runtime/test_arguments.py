@@ -49,6 +49,7 @@ HALF = torch.bfloat16
         ({"table": torch.zeros(4, 4, device="meta")}, "table: on meta, but q is on cpu"),
         ({"table": torch.zeros(4, 5)}, "table: shape (4, 5), declared f32[heads, 4], which is (4, 4) at batch=2, heads=4"),
         ({"table": torch.zeros(4, 8)[:, ::2]}, "table: stride 2 in the last axis"),
+        ({"table": torch.zeros(4, 1).expand(4, 4)}, "table: stride 0 in the last axis"),
         ({"slope": True}, "slope: dtype torch.bool, declared f32"),
         ({"ids": torch.zeros(2, 7)}, "ids: dtype torch.float32, declared i32"),
         ({"ids": torch.full((2, 7), 2**40)}, "ids: torch.int64 values 1099511627776..1099511627776 do not fit in i32"),

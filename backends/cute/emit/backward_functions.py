@@ -12,6 +12,7 @@ from attnspec.backends.source import Source
 from attnspec.lowering.analysis.analysed import Analysed
 from attnspec.lowering.analysis.sorted_masks import solve_sorted
 from attnspec.lowering.dataflow.backward import merges
+from attnspec.lowering.indices import settle, settle_indices
 
 from attnspec.language.expr import Expr, Number, Read, Search, names, nodes
 
@@ -32,8 +33,9 @@ def write_backward_functions(source: Source, analysed: Analysed) -> None:
     mask = solve_sorted(spec, "q")
     exprs += [solved_for(mask, "q")] if mask is not None else []
     plain = len(exprs)
-    exprs += [expr for found in derivative.learned for expr in (found.partial, *found.indices)]
-    key, rest = hoist(exprs, FIXED)
+    for found in derivative.learned:
+        exprs += [found.partial, *settle_indices(spec.tensor(found.tensor), found.indices, spec.tensors)]
+    key, rest = hoist(settle(exprs, spec.tensors), FIXED)
     write_function(source, spec, "key_values", "kv, at", "What the elements of a key share.", key, is_tuple=True)
     if spec.score != SCORE:
         _write_score(source, analysed, rest[0], rest[1])
@@ -90,7 +92,7 @@ def _write_sink(source: Source, analysed: Analysed) -> None:
     for number, found in enumerate(analysed.derivative.sink, 1):
         purpose = f"The sink's derivative by the element of {found.tensor} that is read."
         write_function(source, spec, f"sink_partial_{number}", "at", purpose, [found.partial])
-        indices = list(found.indices) or [Number(0, "int")]
+        indices = settle_indices(spec.tensor(found.tensor), found.indices, spec.tensors) or [Number(0, "int")]
         write_function(source, spec, f"sink_indices_{number}", "at", "Which element that is.", indices, is_tuple=True)
 
 

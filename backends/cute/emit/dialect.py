@@ -6,6 +6,7 @@ from attnspec.backends.expression import USER, Dialect
 from attnspec.backends.source import Names
 from attnspec.lowering.analysis.sorted_masks import label_of, waits
 from attnspec.lowering.analysis.staging import staged_number
+from attnspec.lowering.indices import INSIDE, WITHIN
 
 from attnspec.language.expr import SIZES, Name, Number, Read, Search
 from attnspec.language.spec import Spec
@@ -25,7 +26,7 @@ ARITHMETIC = (
         "invert",
         "both",
     ),
-    *("either", "to_float", "read", *FLOAT_FUNCTIONS),
+    *("either", "to_float", "read", INSIDE, WITHIN, *FLOAT_FUNCTIONS),
     *("all_keys", "keys_at", "keys_below", "keys_where"),
 )
 LIBRARY = {"arithmetic": ARITHMETIC, "seeking": ("search", "search_within")}  # by module
@@ -43,6 +44,8 @@ SPELLINGS = {
     **{f"{kind} neg": "-{}" for kind in ("int", "float")},
     **{f"{kind} select": "choose({}, {}, {})" for kind in ("int", "float", "bool")},
     "int %": "remainder({}, {})",
+    f"int {INSIDE}": f"{INSIDE}({{}})",
+    f"int {WITHIN}": f"{WITHIN}({{}}, {{}})",
     "float /": "divide({}, {})",
     "float //": "float_floor_divide({}, {})",
     "float %": "float_remainder({}, {})",

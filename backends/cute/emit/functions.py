@@ -13,6 +13,7 @@ from attnspec.lowering.analysis.analysed import Analysed, Range
 from attnspec.lowering.analysis.peel import Peeled, peel
 from attnspec.lowering.analysis.staging import Staging, staged_number
 from attnspec.lowering.dataflow.forward import NO_TILES, TensorTiles, stage_beside
+from attnspec.lowering.indices import settle
 
 from attnspec.language.expr import Binary, Expr, Name, Number, Read, names, nodes
 from attnspec.language.spec import Spec
@@ -62,7 +63,7 @@ def write_functions(source: Source, analysed: Analysed, tiles: TensorTiles = NO_
     _write_staged(source, spec, staging)
     has_score = spec.score != SCORE
     exprs = ([staging.score] if has_score else []) + ([solved_for(staging.mask)] if staging.mask is not None else [])
-    row, rest = hoist(exprs)
+    row, rest = hoist(settle(exprs, spec.tensors))
     write_function(source, spec, "row_values", "q, at", "What the elements of a row share.", row, is_tuple=True)
     if has_score:
         parameters = f"score, q, kv, at, row{near}"
@@ -125,7 +126,7 @@ def write_function(
     source.blank(2)
     with source.block(f"def {name}({parameters}):"):
         source.docstring(purpose)
-        texts = write_values(source, dialect_of(spec), exprs)
+        texts = write_values(source, dialect_of(spec), settle(exprs, spec.tensors))
         source.line(f"return ({''.join(f'{text}, ' for text in texts).rstrip()})" if is_tuple else f"return {texts[0]}")
 
 

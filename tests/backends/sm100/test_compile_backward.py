@@ -72,3 +72,23 @@ def test_head_dimension_compiles(dims: str) -> None:
 def test_fp16_compiles() -> None:
     text = path_of("gemma2_local").read_text().replace("head_dim", "dtype fp16\nhead_dim", 1)
     assert_no_spills(compiled(text)[1])
+
+
+CLAMP = re.compile(r"\bVI(?:ADD)?MNMX\b")
+TABLE = """attention table
+head_dim 64
+learned bias: f32[heads, 2049]
+score = score + bias[h, clamp(qpos - kv, -1024, 1024) + 1024]
+mask = causal
+"""
+
+
+def test_an_element_of_a_table_by_clamped_distance_takes_one_clamp() -> None:
+    """The index is proved to be inside the table; there were three clamps an element."""
+    lines = (compiled(TABLE)[1].sass or "").splitlines()
+    loads = [at for at, line in enumerate(lines) if "LDG.E R" in line]
+    chunks = [loads[first : first + 16] for first in range(len(loads) - 15) if loads[first + 15] - loads[first] < 200]
+    assert chunks
+    for chunk in chunks:
+        clamps = [line for line in lines[chunk[0] : chunk[-1]] if CLAMP.search(line)]
+        assert len(clamps) <= len(chunk), clamps

@@ -15,6 +15,14 @@ LABEL = re.compile(r"\s*(\.L_x_\d+):")
 JUMP = re.compile(r"\bBRA\b.*`\((\.L_x_\d+)\)")
 SPILL = re.compile(r"\b(?:LDL|STL)\b")
 SECTION, MAIN = ".section\t.text.", "backward_kernel"
+CLAMP = re.compile(r"\bVI(?:ADD)?MNMX\b")
+TABLE = """attention table
+head_dim {}
+const reach = 1024
+learned bias: f32[heads, 2 * reach + 1]
+score = score + bias[h, clamp(qpos - kv, -reach, reach) + reach]
+mask = causal
+"""
 WIDE = "attention wide\nhead_dim {}\nmask = kv <= qpos\n"
 
 
@@ -88,3 +96,19 @@ def test_what_is_found_by_searching_a_tensor_is_found_once_a_tile() -> None:
     """A search is a warp's votes over what it loads: as much as a step takes, when it has to come from far."""
     step = step_of(sass_of(path_of("document_causal")))
     assert [text for text in step if SPILL.search(text) or "VOTE" in text] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", ["64", "128"])
+def test_an_element_of_a_table_by_clamped_distance_takes_one_clamp_and_one_product(dims: str) -> None:
+    """The index is proved to be inside the table, and the last axis has stride 1."""
+    step = step_of(sass_of(TABLE.format(dims)))
+    middle = [at for at, text in enumerate(step) if "HGMMA" in text][sum("HGMMA" in text for text in step) // 2]
+    unmasked = step[middle:]
+    reads = [text for text in unmasked if "LDG" in text]
+    clamps = [text for text in unmasked if CLAMP.search(text)]
+    wide = [text for text in unmasked if "IMAD.WIDE" in text]
+    assert len(reads) == 18
+    assert len(clamps) <= len(reads) + 1, clamps  # one is of the loop's next trip
+    assert len(wide) <= len(reads) + 1, wide
+    assert [text for text in step if SPILL.search(text)] == []

@@ -1,7 +1,7 @@
 """The language's arithmetic on scalars of the DSL, where the DSL's own differs or has no name for it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -53,6 +53,14 @@ def maximum(left: Any, right: Any) -> Any:
     if isinstance(left, Float32) or isinstance(right, Float32):
         return cute.arch.fmax(left, right, nan=True)
     return cutlass.max(left, right)
+
+
+def within(value: Any, last: int) -> Int32:
+    """The int, but 0 where it is negative, and at most `last`."""
+    # ptxas makes one VIADDMNMX.RELU of it, with what was added before, if the bound is in a register; a number it would move to
+    # one each time. It does not know that lanes have no bit 5.
+    text = f"{{.reg .b32 m; shr.u32 m, {{$r1}}, 5; add.s32 m, m, {last}; min.s32 m, m, {{$r0}}; max.s32 {{$w0}}, m, 0;}}"
+    return ptx(text, Int32(value), cute.arch.lane_idx(), returns=[Int32])
 
 
 def absolute(value: Any) -> Any:
@@ -141,29 +149,46 @@ def read(tensor: cute.Tensor, *indices: Any) -> Any:
     return Float32(value) if tensor.element_type.is_float else Int32(value)
 
 
-_holds_rows: ContextVar[bool] = ContextVar("rows", default=False)
+@dataclass(frozen=True)
+class Inside:
+    """An index that the compiler proved to be inside its axis (`lowering.indices`)."""
+
+    index: Any
+
+
+def inside(index: Any) -> Inside:
+    """The index, which is taken as it is."""
+    return Inside(index)
 
 
 def place(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
-    """Pointer to an element of a variant's tensor; indices are kept inside it, the address is 64-bit."""
-    offset: Any = Int64(0)
-    pointer = tensor.iterator
+    """Pointer to an element of a variant's tensor; indices are kept inside it, the address is 64-bit.
+
+    What outer axes add is a pointer of its own, worked out once for all elements of a row. The last axis has stride 1.
+    """
+    *outer, last = (Int64(_kept(index, tensor.shape[axis])) for axis, index in enumerate(indices))
+    return (tensor.iterator + _offset(tensor, outer) if outer else tensor.iterator) + last * Int64(tensor.stride[len(outer)])
+
+
+def lone(tensor: cute.Tensor, indices: tuple[Any, ...]) -> cute.Pointer:
+    """The same for one element alone: a pointer to its row would be a register pair more (searches in 128 registers spill)."""
+    inside = (Int64(_kept(index, tensor.shape[axis])) for axis, index in enumerate(indices))
+    return tensor.iterator + _offset(tensor, inside)
+
+
+def _offset(tensor: cute.Tensor, indices: Iterable[Int64]) -> Int64:
+    """Elements from the first to that at these indices, of as many axes."""
+    offset = Int64(0)
     for axis, index in enumerate(indices):
-        inside = cutlass.max(cutlass.min(Int32(index), tensor.shape[axis] - 1), Int32(0))
-        offset = offset + Int64(inside) * Int64(tensor.stride[axis])
-        if _holds_rows.get():
-            pointer, offset = pointer + offset, Int64(0)
-    return pointer if _holds_rows.get() else pointer + offset
+        offset = offset + index * Int64(tensor.stride[axis])
+    return offset
 
 
-@contextmanager
-def holding_rows() -> Iterator[None]:
-    """While tracing, addresses are made axis by axis: what outer axes add is worked out once for many elements, and held."""
-    token = _holds_rows.set(True)
-    try:
-        yield
-    finally:
-        _holds_rows.reset(token)
+def _kept(index: Any, size: Any) -> Int32:
+    """The index, within an axis of a size."""
+    if isinstance(index, Inside):
+        return Int32(index.index)
+    return cutlass.max(cutlass.min(Int32(index), size - 1), Int32(0))
 
 
 @dataclass(frozen=True)

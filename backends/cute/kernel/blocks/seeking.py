@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import cutlass
 import cutlass.cute as cute
-from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, read
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, lone
 from cutlass import Int32
 
 Result = TypeVar("Result")
@@ -150,7 +150,7 @@ def _traced(make: Callable[[], Result], tile: _Tile) -> Result:
 
 
 def _is_before(tensor: cute.Tensor, place: tuple[Any, ...], value: Int32, inclusive: bool) -> Any:
-    found = read(tensor, *place)
+    found = Int32(lone(tensor, place).load())
     return found <= value if inclusive else found < value
 
 

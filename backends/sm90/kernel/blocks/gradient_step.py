@@ -11,7 +11,7 @@ from typing import Any
 import cutlass
 from attnspec.backends.cute.kernel.backward_bundles import BackwardMods
 from attnspec.backends.cute.kernel.blocks import f32
-from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, all_keys, asking, holding_rows, keys_below
+from attnspec.backends.cute.kernel.blocks.arithmetic import WORD, all_keys, asking, keys_below
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from attnspec.backends.cute.kernel.query_walk import KeyAt
 from attnspec.backends.cute.kernel.work import again
@@ -108,8 +108,7 @@ def _scored(mods: BackwardMods, s: Values, element: Element, first: int) -> tupl
     raws = scaled(mods, s, element)
     if mods.score is None:
         return raws, None
-    with holding_rows():
-        pairs = [element.each(mods.score, first + index, raw) for index, raw in enumerate(raws)]
+    pairs = [element.each(mods.score, first + index, raw) for index, raw in enumerate(raws)]
     slopes = None if pairs[0][1] is None else [Float32(slope) for _, slope in pairs]
     return [Float32(score) for score, _ in pairs], slopes
 

@@ -103,7 +103,7 @@ def flush(tiles: BackwardTiles, mods: BackwardMods, sums: Any, element: Element)
 
 def _shares(read: LearnedRead, ds: Values, raws: Values, element: Element) -> Values:
     """d(score) times the partial derivative; 0 where d(score) is 0, whatever the derivative."""
-    found = []
+    element, found = element.renewed(), []
     for index, value in enumerate(ds):
         partial = element.each(read.partial, index, raws[index])
         if isinstance(partial, float):
