@@ -11,7 +11,7 @@ from attnspec.backends.cute.kernel.backward_plan import BackwardWidths
 from attnspec.backends.cute.kernel.blocks.seeking import Places, by_warp, seek_by_lane, seek_by_warp, told
 from attnspec.backends.cute.kernel.packed import slot_of
 from attnspec.backends.cute.kernel.plan import Widths
-from attnspec.backends.cute.kernel.rounds import Rounds, deal, following_place, order_of
+from attnspec.backends.cute.kernel.rounds import deal, following_place, order_of
 from attnspec.backends.cute.kernel.work import (
     MOST_HEADS,
     Sequence,
@@ -203,8 +203,7 @@ def next_tile(plan: BackwardWidths, work: Work, tile: Any) -> Any:
 
     Where adding has an order too, a CTA takes one of every round: always a later place than it had.
     """
-    rounds = Rounds(work.rounds.heads, again(work.rounds.places), work.count)
-    return following_place(order_of(plan), tile, again(work.ctas), rounds, lambda place: _is_empty(plan, work, place))
+    return following_place(order_of(plan), tile, again(work.ctas), work.rounds, lambda place: _is_empty(plan, work, place))
 
 
 def _is_empty(plan: BackwardWidths, work: Work, place: Any) -> Any:

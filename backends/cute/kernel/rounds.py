@@ -96,7 +96,8 @@ def _next(order: Order, place: Any, ctas: Any, places: Any) -> Any:
         moved = Int32(cutlass.select_(moved < ctas, moved, moved - ctas))
         at = cutlass.select_((full & 1) == 1, moved, left)
     else:
-        at = cutlass.select_(Uint32(place + left + 1) % Uint32(places) == Uint32(0), begun, left)
+        group = Int32(Uint32(place) // Uint32(places))
+        at = cutlass.select_(place + left + 1 - group * places == places, begun, left)
     return place + left + 1 + Int32(at)
 
 

@@ -103,8 +103,7 @@ def locate(plan: Widths, work: Work, tile: Any) -> At:
 def upcoming(plan: Widths, work: Work, tile: Any) -> Any:
     """Number of the CTA's next work tile; a second time over, that of the one to be done again."""
     place = tile & NUMBER
-    rounds = Rounds(work.rounds.heads, again(work.rounds.places), work.count)
-    found = following_place(order_of(plan), place, again(work.ctas), rounds, lambda place: _is_empty(plan, work, place))
+    found = following_place(order_of(plan), place, again(work.ctas), work.rounds, lambda place: _is_empty(plan, work, place))
     return tile + (found - place)
 
 
