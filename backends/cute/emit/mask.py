@@ -70,7 +70,7 @@ def write_mask(source: Source, spec: Spec, mask: Expr, near: str) -> None:
     """
     source.blank(2)
     with source.block(f"def visible_keys(q, first, at, row{near}):"):
-        source.docstring("Bit i tells whether the query sees key first + i, for 32 keys.")
+        source.docstring("A bit for each key that is asked for, from `first` on: whether the query sees it.")
         source.line(f"return {_Words(source, spec, 'kv', near).word(mask)}")
 
 
@@ -78,7 +78,7 @@ def write_query_mask(source: Source, spec: Spec, mask: Expr) -> None:
     """`visible_queries(kv, first, at, key)` of a mask solved for the query, its key values hoisted."""
     source.blank(2)
     with source.block("def visible_queries(kv, first, at, key):"):
-        source.docstring("Bit i tells whether query first + i sees the key, for 32 queries.")
+        source.docstring("A bit for each query that is asked for, from `first` on: whether it sees the key.")
         source.line(f"return {_Words(source, spec, 'q').word(mask)}")
 
 

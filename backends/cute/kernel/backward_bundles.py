@@ -83,7 +83,7 @@ class BackwardMods:
     queries(at): ranges [first, last) of queries that a key tile is seen by; hidden(at): ranges in which it has masked elements.
     key(kv, at): values of one key, computed once. score(score, q, kv, at, key): the new score and its derivative by the
     score before (None where that is 1), or None if unchanged.
-    mask(kv, first, at, key): word of the 32 queries from `first` that see the key, or None. scale(at): softmax scale.
+    mask(kv, first, at, key): word of the queries from `first` on (see `asking`) that see it, or None. scale(at): softmax scale.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     may_hide: a score may be -inf without a mask, by what the file makes of it.
     is_folded: nothing comes between q . k and the exponential but that factor.

@@ -66,7 +66,7 @@ class Mods:
 
     keys(at): ranges [first, last) of keys that a work tile sees. hidden(at): ranges in which a query tile has masked elements.
     row(q, at): values of one row, computed once. score(score, q, kv, at, row): the new score, or None if unchanged.
-    mask(q, first, at, row): word of the 32 keys from `first` that are visible, or None. sink(at): logit that joins the
+    mask(q, first, at, row): word of the keys from `first` on (see `asking`) that it sees, or None. sink(at): logit that joins the
     denominator, or None. scale(at): softmax scale, or None where it is folded into to_log2.
     to_log2: factor from what `score` gives (from q . k itself, where nothing comes between) to log2 units.
     midpoint: what stands for the row maximum where the score is bounded, in the units of `score`; None where it is not.

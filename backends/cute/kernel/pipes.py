@@ -11,7 +11,7 @@ from typing import Any, Literal
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import pair
 from attnspec.backends.cute.kernel.blocks.fences import fence
-from attnspec.backends.cute.kernel.blocks.ptx import ptx
+from attnspec.backends.cute.kernel.blocks.ptx import ODD_NAN, ptx
 from attnspec.backends.cute.kernel.lane_pipes import Single, signal_for_lanes, wait_for_lanes
 from attnspec.backends.cute.kernel.plan import Step
 from cutlass import Int32, Uint32
@@ -346,10 +346,10 @@ def _signal(engine: Engine, fence_kind: str, at: Place, lanes: int, pointer: Any
 
 
 def _arrive_behind(pointer: Any, value: Any) -> None:
-    """One lane's arrival, which no compiler can move before what makes the value: no arithmetic makes it that NaN, and nobody but
-    us knows that."""
+    """One lane's arrival, which no compiler can move before what makes the value: see `ODD_NAN`."""
     text = (
-        "{ .reg .pred known, own; .reg .b32 lane; setp.ne.b32 known, {$r1}, 0x7fa12345; elect.sync lane|own, 0xffffffff; "
+        "{ .reg .pred known, own; .reg .b32 lane; "
+        f"setp.ne.b32 known, {{$r1}}, {ODD_NAN:#x}; elect.sync lane|own, 0xffffffff; "
         "and.pred own, own, known; @own mbarrier.arrive.shared.b64 _, [{$r0}]; }"
     )
     ptx(text, Int32(pointer.toint()), value)

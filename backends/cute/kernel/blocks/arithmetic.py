@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import cutlass
 import cutlass.cute as cute
@@ -14,7 +14,6 @@ from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
 LOG2_E = math.log2(math.e)
 WORD = 32  # keys in a mask word
-Result = TypeVar("Result")
 
 
 def remainder(left: Any, right: Any) -> Any:

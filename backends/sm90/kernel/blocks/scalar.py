@@ -7,6 +7,7 @@ import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.blocks import f32
 from attnspec.backends.cute.kernel.blocks.exponential import LEAST, MAGIC, MANTISSA_BITS, POLYNOMIALS
+from attnspec.backends.cute.kernel.blocks.ptx import ODD_NAN
 from cutlass import BFloat16, Float32, Int32
 from cutlass._mlir import ir
 from cutlass._mlir.dialects import arith, llvm
@@ -15,9 +16,6 @@ from cutlass.cutlass_dsl import dsl_user_op
 
 def _bare(value: Any, loc: Any) -> Any:
     return value.ir_value(loc=loc)
-
-
-ODD_NAN = 0x7FA12345  # no arithmetic makes this NaN, and nobody but us knows it
 
 
 @dsl_user_op
