@@ -30,6 +30,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
         scatters=analysed.spec.is_varlen or any(map(tensors_read, _ends(analysed))),
+        grows=_lengths_grow(analysed),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
         takes_turns=bool(dataflow.register_products) and dataflow.direction == "forward",
@@ -47,7 +48,17 @@ def emulated_share(dataflow: Dataflow, analysed: Analysed, choices: Choices, lim
 
 def _lengths_differ(analysed: Analysed) -> bool:
     """Whether the number of keys that a query tile visits depends on where the tile is, or on data."""
-    return any(names(end) & {"q_first", "q_last"} or tensors_read(end) for end in _ends(analysed))
+    return any(_moves(end) or tensors_read(end) for end in _ends(analysed))
+
+
+def _lengths_grow(analysed: Analysed) -> bool:
+    """Whether a query tile visits a range of keys of which one end goes with the tile and the other does not."""
+    ends = ((_moves(found.first), _moves(found.last)) for found in analysed.keys.seen)
+    return any(first != last for first, last in ends)
+
+
+def _moves(end: Expr) -> bool:
+    return bool(names(end) & {"q_first", "q_last"})
 
 
 def _ends(analysed: Analysed) -> list[Expr]:

@@ -132,6 +132,7 @@ class Choices:
     tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
     scatters: their lengths are not known until the call, and may come again and again; each CTA is given some of all places.
+    grows: one end of what they visit stays where it is while they move on, so that those in flight visit whole heads.
     takes_turns: warpgroups that multiply begin their products in turn, so that one exponentiates while another multiplies.
     """
 
@@ -143,6 +144,7 @@ class Choices:
     needs_row_max: bool
     longest_first: bool
     scatters: bool
+    grows: bool
     l2_bytes: int
     tanh: Literal["hardware", "polynomial"] = "hardware"
     takes_turns: bool = False

@@ -50,7 +50,7 @@ def places_of(order: Order, heads: int, blocks: int, fit: int, ctas: int) -> lis
 
 
 @pytest.mark.parametrize("asked", [*LENGTHS, *ODD])
-@pytest.mark.parametrize("order", [Order.FALLING, Order.SCATTERED])
+@pytest.mark.parametrize("order", [Order.FALLING, Order.GROWING, Order.SCATTERED])
 def test_every_tile_is_taken_once(order: Order, asked: tuple[int, int, int, int]) -> None:
     heads, blocks, _, _ = asked
     tiles = [(head, block) for _, head, block in places_of(order, *asked)]
@@ -87,6 +87,16 @@ def test_causal_tiles_are_shared_out_evenly() -> None:
     in_turn = [share_in_turn(asked) for asked in LENGTHS]
     assert all(share < before for share, before in zip(shares, in_turn, strict=True))
     assert max(in_turn) > 1.25
+
+
+def test_tiles_that_grow_are_shared_out_evenly_over_few_heads() -> None:
+    """Of 128 and 64 blocks four and eight heads at a time, for 16: their rows fit L2, and shares lose little."""
+    for asked, heads in ((LENGTHS[2], 4), (LENGTHS[1], 8)):
+        (mixed, _, _), _ = taken(Order.GROWING, *asked)
+        assert mixed == heads
+    shares = [largest_share(Order.GROWING, asked) for asked in [*LENGTHS[:3], (64, 32, 12, 148), (16, 128, 3, 148)]]
+    assert max(shares) < 1.03
+    assert np.median(shares) < 1.01
 
 
 @pytest.mark.parametrize("window", [2, 4, 8])

@@ -213,6 +213,32 @@ def producing(pipes: Pipes, operation: str, lane: Lane) -> Pipe:
     return next(pipe for pipe in pipes.table if _is_at(pipe.produce, operation, lane))
 
 
+def are_full(pipes: Pipes, operations: Sequence[tuple[str, Now]]) -> Any:
+    """Whether the slots that operations read of rings, each at its own step, are full by now (Int32). All that those operations
+    would wait for is what TMA brings; who asks has waited for the uses before."""
+    found: Any = Int32(1)
+    text = "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [{$r0}], {$r1}; selp.s32 {$w0}, {$r2}, 0, p; }"
+    for pointer, parity in _barriers_read(pipes, operations):
+        found = ptx(text, pointer, parity, found, returns=[Int32])
+    return found
+
+
+def await_full(pipes: Pipes, operations: Sequence[tuple[str, Now]], are_known: Any) -> None:
+    """Wait for those, unless they were all full when the warp asked (`are_full`)."""
+    found = _barriers_read(pipes, operations)
+    test = "LATER{0}: mbarrier.try_wait.parity.shared.b64 p, [{{$r{1}}}], {{$r{2}}}; @!p bra.uni LATER{0};"
+    waits = " ".join(test.format(at, 2 * at + 1, 2 * at + 2) for at in range(len(found)))
+    text = f"{{ .reg .pred p; setp.ne.s32 p, {{$r0}}, 0; @p bra.uni THERE; {waits} THERE: }}"
+    ptx(text, are_known, *(one for pair in found for one in pair))
+
+
+def _barriers_read(pipes: Pipes, operations: Sequence[tuple[str, Now]]) -> list[tuple[Any, Any]]:
+    """Address and parity of each ring's barrier."""
+    found = [(pipe, now) for operation, now in operations for pipe in pipes.table if pipe.wait == operation and not pipe.once]
+    pointers = [barrier(pipes, pipe, pipe.full, None, now) for pipe, now in found]
+    return [(Int32(pointer.toint()), Int32(_parity(*use, 0))) for pointer, use in zip(pointers, found, strict=True)]
+
+
 def before(pipes: Pipes, operation: str, lane: Lane, now: Now, once: bool = False, edge: Edge = "") -> None:
     """Wait for all that `operation` needs: inputs that are full, outputs that are empty.
 

@@ -19,7 +19,8 @@ class Step:
 class Widths:
     """What follows from a plan's element type, head dimensions and tile, in either direction.
 
-    last_first: work tiles of the backward begin with the last keys. parts: times that it does each.
+    grows: work tiles of the backward are the longer the later, without end (`rounds`). last_first: they begin with the last keys.
+    parts: times that it does each.
     """
 
     element: Any
@@ -35,6 +36,7 @@ class Widths:
     parts: int
     working_threads: int
     programs: dict[str, tuple[Step, ...]]
+    grows: bool = False
     ctas: int = 1  # that work on one tile together
     key_tiles: int = 1  # of a step: where there are two, lanes are key tiles of one query tile
     tensor_tiles: tuple[Any, ...] = ()  # where tiles of tensors are

@@ -82,5 +82,5 @@ def backward_plan_facts(schedule: Schedule) -> dict[str, object]:
     facts |= {f"{name}_column": place(name).offset for name in ("s", "p", "dv", "dp", "ds", "dk", "dq")}
     choices = schedule.choices
     facts |= {"tensor_columns": schedule.tensor_columns, "longest_first": choices.longest_first}
-    facts |= {"scatters": choices.scatters, "l2_bytes": choices.l2_bytes}
+    facts |= {"scatters": choices.scatters, "grows": choices.grows, "l2_bytes": choices.l2_bytes}
     return facts

@@ -67,6 +67,7 @@ class BackwardPlan(BackwardWidths):
     last_first: bool
     parts: int
     programs: dict[str, tuple[Step, ...]]
+    grows: bool = False
     ctas: int = 1
     k_columns_offset: int = 0
     q_columns_offset: int = 0

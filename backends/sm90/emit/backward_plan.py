@@ -60,4 +60,5 @@ def backward_plan_facts(schedule: Schedule, analysed: Analysed) -> dict[str, obj
     facts |= {"rows_offset": place("rows").offset, "rows_stride": place("rows").size, "barriers_offset": barriers}
     facts |= {"starts_offset": barriers + BARRIER_BYTES * count, "shared_bytes": schedule.shared_bytes}
     choices = schedule.choices
-    return facts | {"longest_first": choices.longest_first, "scatters": choices.scatters, "l2_bytes": choices.l2_bytes}
+    facts |= {"longest_first": choices.longest_first, "scatters": choices.scatters, "grows": choices.grows}
+    return facts | {"l2_bytes": choices.l2_bytes}

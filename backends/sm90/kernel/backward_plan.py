@@ -61,6 +61,7 @@ class BackwardPlan(BackwardWidths):
     scatters: bool
     l2_bytes: int
     programs: dict[str, tuple[Step, ...]]
+    grows: bool = False
 
     @property
     def convert_threads(self) -> int:

@@ -37,22 +37,27 @@ def _gathered(values: Sequence[Float32], combine: Callable[[Float32, Float32], F
     return combine(chains[0], chains[1])
 
 
-def new_maximum(plan: Plan, mods: Mods, s: Sequence[Float32], old: Float32, row: int) -> tuple[Float32, Float32]:
-    """The row's maximum from now on, and the factor that brings earlier sums to it.
+def new_maximum(
+    plan: Plan, mods: Mods, s: Sequence[Float32], old: Float32, row: int
+) -> tuple[Float32, Float32, Float32]:  # fmt: skip
+    """The row's maximum from now on, what is subtracted for it (`shift`), and the factor that brings earlier sums to it.
 
     With a threshold the old one stays, and the factor is 1, while the new one exceeds it by no more (log2 units). A NaN among the
     scores makes the maximum, and with it the row, NaN.
     """
     now = across_quad(f32.larger(old, _gathered(of_row(s, row), f32.larger)), f32.larger)
     if not plan.rescale_threshold:
-        return now, _factor(mods, old, now)
-    stays = (now - old) * mods.to_log2 <= plan.rescale_threshold
-    now = Float32(cutlass.select_(stays, old, now))
-    return now, Float32(cutlass.select_(stays, Float32(1.0), _factor(mods, old, now)))
+        return now, shift(mods, now), _factor(mods, old, shift(mods, now))
+    # All exponentials wait for this: behind the maximum one comparison and one choice. Where it is -inf, so was the old one.
+    limit = scalar.plus_down(old, Float32(plan.rescale_threshold / mods.to_log2))
+    stays, moved = now <= limit, f32.times(now, Float32(mods.to_log2))
+    shifted = Float32(cutlass.select_(stays, shift(mods, old), moved))
+    factor = cutlass.select_(stays, Float32(1.0), _factor(mods, old, moved))
+    return Float32(cutlass.select_(stays, old, now)), shifted, Float32(factor)
 
 
-def _factor(mods: Mods, old: Float32, now: Float32) -> Float32:
-    return f32.exp2(scalar.minus(f32.times(old, Float32(mods.to_log2)), shift(mods, now)))
+def _factor(mods: Mods, old: Float32, shifted: Float32) -> Float32:
+    return f32.exp2(scalar.minus(f32.times(old, Float32(mods.to_log2)), shifted))
 
 
 @cute.jit
@@ -68,10 +73,10 @@ def shift(mods: Mods, row_max: Float32) -> Float32:
 
 
 def exponentials(
-    plan: Plan, mods: Mods, s: Sequence[Float32], maxima: Sequence[Float32], part: range, o: Any = None
+    plan: Plan, mods: Mods, s: Sequence[Float32], shifts: Sequence[Float32], part: range, o: Any = None
 ) -> list[Float32]:
-    """exp2(S - row maximum), of some of the thread's values."""
-    factor, shifts = Float32(mods.to_log2), [-shift(mods, row_max) for row_max in maxima]
+    """exp2(S - row maximum), of some of the thread's values. shifts: of its rows."""
+    factor, shifts = Float32(mods.to_log2), [-one for one in shifts]
     if o is not None:
         shifts = list(scalar.known_after(*shifts, o))
     # With a maximum, a NaN is in the shift, and so in every element.

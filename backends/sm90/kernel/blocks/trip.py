@@ -7,7 +7,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, find, slot
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, await_full, before, find, slot
 from attnspec.backends.cute.kernel.work import At
 from attnspec.backends.sm90.kernel.blocks import scalar, softmax_step, staging, tensor_core, unseen
 from attnspec.backends.sm90.kernel.blocks.held import GROUP_ROWS, Held, Place
@@ -18,8 +18,7 @@ from cutlass import Float32, Int32
 
 PRODUCTS = ("mma_qk", "mma_pv")
 AWAITED = {"await_s": "mma_qk", "await_o": "mma_pv"}
-# Of the exponentials, that come before the wait for the product: with a mask, and without one where three warpgroups multiply (on
-# an H200 the best of 1/4 to 3/4).
+# Of the exponentials, that come before the wait for the product, and where `three_unmasked` (the best of 1/4 to 3/4).
 EARLY, EARLY_UNMASKED = 3 / 4, 1 / 4
 FIRST_TURN = 2  # named barriers of the turns; 0 is the whole block's, 1 that of the warps that work
 
@@ -72,13 +71,32 @@ class Trips:
     tile: Any
 
 
-def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_partial: bool, meanwhile: Callable[[Any], Any]) -> Any:
+def three_unmasked(plan: Plan, mods: Mods) -> bool:
+    """Whether three warpgroups multiply, with a maximum and no mask. There an H200 wants other waits than elsewhere: few of the
+    exponentials before that for the product, and keys and values asked for ahead (docs/notes/hopper.md)."""
+    return plan.warpgroups > 2 and mods.mask is None and any(step.operation == "row_max" for step in plan.programs["attend"])
+
+
+def operands_of(plan: Plan, now: Now) -> list[tuple[str, Now]]:
+    """The products of a whole trip, and the steps that they are of."""
+    return [(step.operation, now.back(step.stage)) for step in plan.programs["attend"] if step.operation in PRODUCTS]
+
+
+def run_trip(
+    trips: Trips,
+    stages: tuple[int, ...],
+    now: Now,
+    key: Any,
+    is_partial: bool,
+    meanwhile: Callable[[Any], Any],
+    there: Any = None,
+) -> Any:
     """The operations of these stages, in the order of the program.
 
     key: tile of the step of stage 0; is_partial: some of it may be hidden, or the tile is done a second time.
     meanwhile: what else is done once the trip's products are begun; with a mask, where it is more, once maxima are found, if the
     trip finds any: exponentials, which come then, leave time for it. It is given a 0 that is known only then; what it gives is
-    returned.
+    returned. there: whether operands of all products are known to be there (`are_full`), None where nobody asked.
     """
     plan, pipes = trips.plan, trips.pipes
     program = [step for step in plan.programs["attend"] if step.stage in stages and step.operation != "finish"]
@@ -90,7 +108,10 @@ def run_trip(trips: Trips, stages: tuple[int, ...], now: Now, key: Any, is_parti
     waits = trips.mods.mask is not None and any(step.operation == "row_max" for step in program)
     for step in program:
         own = now.back(step.stage)
-        before(pipes, step.operation, step.lane, own)
+        if there is None or step not in products:
+            before(pipes, step.operation, step.lane, own)
+        elif step == products[0]:
+            await_full(pipes, operands_of(plan, now), there)
         if in_turn and step == products[0]:
             take_turn(plan, trips.place)
         trip.do(step.operation, own)
@@ -131,6 +152,7 @@ class _Trip:
         self.o = values(self.held.o)
         self.s: list[Float32] = []
         self.factors: list[Float32] = []
+        self.shifts: list[Float32] = []
         self.begun: list[str] = []
 
     def do(self, operation: str, now: Now) -> None:
@@ -201,19 +223,19 @@ class _Trip:
         """The running maximum, and the factors of what was summed under the one before."""
         old = values(self.held.maxima)
         found = [softmax_step.new_maximum(self.plan, self.mods, self.s, old[row], row) for row in range(2)]
-        self.factors = [factor for _, factor in found]
-        keep(self.held.maxima, [now for now, _ in found])
+        self.shifts, self.factors = [shift for _, shift, _ in found], [factor for _, _, factor in found]
+        keep(self.held.maxima, [now for now, _, _ in found])
 
     def exp(self, now: Now) -> None:
         """Scores to probabilities, not yet divided: most of them; the rest stands behind the wait for the product."""
-        few = self.plan.warpgroups > 2 and bool(self.factors) and self.mods.mask is None
-        early = EARLY_UNMASKED if few else EARLY
+        early = EARLY_UNMASKED if three_unmasked(self.plan, self.mods) else EARLY
         self.done = self.exponentials(range(int(len(self.s) * early) // 4 * 4))
         self.shares = [softmax_step.sum_of_row(self.done, row) for row in range(2)]
 
     def exponentials(self, part: range, o: Any = None) -> list[Float32]:
         """Some of the step's."""
-        return softmax_step.exponentials(self.plan, self.mods, self.s, values(self.held.maxima), part, o)
+        shifts = self.shifts or [softmax_step.shift(self.mods, one) for one in values(self.held.maxima)]
+        return softmax_step.exponentials(self.plan, self.mods, self.s, shifts, part, o)
 
     def row_sum(self, now: Now) -> None:
         """Comes with the rest of the exponentials, in `convert`."""

@@ -1,18 +1,19 @@
 """The role that does it all but for moving memory: warpgroups that multiply, exponentiate and finish 64 rows each."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from attnspec.backends.cute.kernel.bundles import Mods, Tiles
-from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, before, known, worked_out
+from attnspec.backends.cute.kernel.pipes import Now, Pipes, after, are_full, before, known, worked_out
 from attnspec.backends.cute.kernel.shares import Spot, at_spot, following, spot_of, upcoming
 from attnspec.backends.cute.kernel.work import NUMBER, At, Work, again, key_tile, meets
 from attnspec.backends.sm90.kernel.blocks import output, softmax_step, unseen
 from attnspec.backends.sm90.kernel.blocks.held import Held, clear, find_place, hold, own_rows, rows_of
 from attnspec.backends.sm90.kernel.blocks.registers import values
-from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, run_trip
+from attnspec.backends.sm90.kernel.blocks.trip import Trips, give_turn, once, operands_of, run_trip, three_unmasked
 from attnspec.backends.sm90.kernel.plan import Plan
 from attnspec.backends.sm90.kernel.walk import survey
 from cutlass import Float32, Int32
@@ -47,17 +48,17 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
             coming_trip = run_trip(trips_of, (0,), start, key_tile(run, Int32(0)), True, partial(following_trip, Int32(1)))
             # Two whole trips, not one with a mask inside a branch: where paths meet, every score wants a second register.
             for step in cutlass.range(1, trips, unroll=1):
-                now, is_partial = trip_of(trips_of, coming_trip, start, step)
+                now, is_partial, there = trip_of(trips_of, coming_trip, start, step)
                 key = key_tile(run, step)
                 then = partial(following_trip, step + 1)
                 if is_partial:
-                    coming_trip = run_trip(trips_of, (0, 1), now, key, True, then)
+                    coming_trip = run_trip(trips_of, (0, 1), now, key, True, then, there)
                 else:
-                    coming_trip = run_trip(trips_of, (0, 1), now, key, False, then)
+                    coming_trip = run_trip(trips_of, (0, 1), now, key, False, then, there)
             once(plan, pipes, 0, start, after)
             # Beside the last product: where the next tile is, and what the rows' sums give.
             ahead = partial(look_ahead, plan, work, mods, at, held, coming)
-            now, _ = trip_of(trips_of, coming_trip, start, trips)
+            now, _, _ = trip_of(trips_of, coming_trip, start, trips)
             found = run_trip(trips_of, (1,), now, Int32(0), False, ahead)
             lane, block, h, scale0, scale1, lse0, lse1 = found
             once(plan, pipes, 1, start, after)
@@ -85,7 +86,8 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
 
 def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32, zero: Int32) -> tuple[Any, ...]:
-    """Of a step to come: whether some of it may be hidden, and where its operations are in their rings.
+    """Of a step to come: whether some of it may be hidden, where its operations are in their rings, and, where steps are short,
+    whether its operands are there already: the answer takes as long as a wait.
 
     A tile that is done a second time is masked in whole, so that the trips without a mask need not ask. zero: see `run_trip`.
     """
@@ -94,15 +96,20 @@ def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32, zero: I
     if of.mods.hides:
         is_partial = is_partial | (of.tile < 0)
     now = Now(start.steps + step, start.tiles, start.full_tiles)
-    found = (Int32(is_partial), *worked_out(of.pipes, of.plan.programs["attend"], now))
+    places = worked_out(of.pipes, of.plan.programs["attend"], now)
+    found = (Int32(is_partial), *places)
+    if three_unmasked(of.plan, of.mods):
+        ahead = replace(now, known=known(of.pipes, of.plan.programs["attend"], places))
+        found = (*found, are_full(of.pipes, operands_of(of.plan, ahead)))
     return tuple(map(again, found))  # or both branches' would be worked out where they meet, at the end of the trip
 
 
-def trip_of(of: Trips, found: tuple[Any, ...], start: Now, step: Int32) -> tuple[Now, Any]:
-    """The same as it is wanted: where the CTA is, and whether the key tile may hide some."""
+def trip_of(of: Trips, found: tuple[Any, ...], start: Now, step: Int32) -> tuple[Now, Any, Any]:
+    """The same as it is wanted: where the CTA is, whether the key tile may hide some, and whether operands are there, or None."""
     is_partial, *places = found
+    there = places.pop() if three_unmasked(of.plan, of.mods) else None
     rings = known(of.pipes, of.plan.programs["attend"], places)
-    return Now(start.steps + step, start.tiles, start.full_tiles, rings), is_partial != 0
+    return Now(start.steps + step, start.tiles, start.full_tiles, rings), is_partial != 0, there
 
 
 def numbers_of(plan: Plan, work: Work, tile: Int32) -> tuple[Int32, Int32, Int32]:
