@@ -9,6 +9,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks.conversion import to_float as to_float
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
@@ -92,11 +93,6 @@ def both(left: Any, right: Any) -> Any:
 def either(left: Any, right: Any) -> Any:
     """Logical or; both have been computed."""
     return Boolean(left) | Boolean(right)
-
-
-def to_float(value: Any) -> Float32:
-    """An int as a float."""
-    return Float32(Int32(value))
 
 
 def floor(value: Any) -> Int32:

@@ -30,10 +30,10 @@ def add_diagonals(tensor: Any, read: LearnedRead, shares: Values, element: Eleme
     """Add the sums of a step to a learned tensor's gradient, which is read by distance; of `count` shares at a time."""
     for begin in range(0, len(shares), count):
         own, first = _sums(shares[begin : begin + count])
-        is_even = cute.arch.lane_idx() // 4 % 2 == 0
+        is_even = (cute.arch.lane_idx() & 4) == 0
         values = [Float32(cutlass.select_(is_even, value, Float32(0.0))) for value in own]
         # Its distance is all that the address knows of an element.
-        key = element.kv[0] - again(cute.arch.lane_idx()) // 4
+        key = element.kv[0] - (again(cute.arch.lane_idx()) >> 2)
         query = element.first_query + (column_of(begin) + LEAST * EIGHT)
         places = [read.indices(query + _number(first + at), key, element.at, element.key[0]) for at in range(len(own))]
         add_all(tensor, tuple(places), tuple(values))
@@ -45,23 +45,30 @@ def stage_diagonals(strips: Strips, address: Any, shares: Values) -> None:
     for part in range(strips.parts):
         own, first = _sums(shares[part * count : (part + 1) * count])
         lane = cute.arch.lane_idx()
-        start = address + strips.offset(0, 0, part) + lane % 4 * (2 * WORD_BYTES)
+        start = address + strips.offset(0, 0, part) + (lane & 3) * (2 * WORD_BYTES)
+        # Numbers of even places, and those of odd ones, are as far apart for every lane: two addresses do for all.
+        starts = [Int32(start + (_number(first + odd) - _number(odd)) * WORD_BYTES) for odd in range(2)]
         for at, value in enumerate(own):
-            text = "{.reg .pred p; setp.eq.b32 p, {$r2}, 0; @p st.shared.f32 [{$r0}], {$r1};}"
-            ptx(text, Int32(start + _number(first + at) * WORD_BYTES), value, Int32(lane // 4 % 2))
+            place = f"[{{$r0}}+{_number(at) * WORD_BYTES}]"
+            ptx(
+                f"{{.reg .pred p; setp.eq.b32 p, {{$r2}}, 0; @p st.shared.f32 {place}, {{$r1}};}}",
+                starts[at % 2],
+                value,
+                lane & 4,
+            )
 
 
 def _sums(shares: Values) -> tuple[Values, Int32]:
     """Sums that this lane has in the end, and which of all in order its first is. Those of lanes of odd rows are for nobody."""
     lane = cute.arch.lane_idx()
-    r, t = lane // 4, lane % 4
-    numbers = _turned(_of_even_rows(_of_thread(shares), t), r // 2, t)
+    t = lane & 3
+    numbers = _turned(_of_even_rows(_of_thread(shares), t), lane >> 3, t)
     return share_out([numbers[place] for place in sorted(numbers)], OTHERS)
 
 
 def _number(at: Any) -> Any:
     """8 (j - LEAST) + c of a number by its place in order."""
-    return at // 2 * EIGHT + at % 2
+    return at * (EIGHT // 2) - (at & 1) * (EIGHT // 2 - 1)
 
 
 def _of_thread(shares: Values) -> Numbers:
@@ -89,8 +96,8 @@ def _shuffled(value: Float32, source: Any) -> Float32:
 def _of_even_rows(numbers: Numbers, t: Any) -> Numbers:
     """Numbers of even rows r = 2 a with those of r + 1 added, of distance 8 j + 2 (t - a) + c."""
     lane = cute.arch.lane_idx()
-    below = (lane + 4) % 32
-    beside = below // 4 * 4 + (t + 1) % 4
+    below = (lane + 4) & 31
+    beside = (below & 28) + ((t + 1) & 3)
     eights = max(j for j, _ in numbers) + 1
     found: Numbers = {}
     for j in range(LEAST, eights):
@@ -103,7 +110,7 @@ def _of_even_rows(numbers: Numbers, t: Any) -> Numbers:
 def _turned(numbers: Numbers, a: Any, t: Any) -> Numbers:
     """The same of distance 8 j + 2 t + c in every row."""
     lane = cute.arch.lane_idx()
-    source = lane // 4 * 4 + (t + a) % 4
+    source = (lane & 28) + ((t + a) & 3)
     found: Numbers = {}
     for j, c in numbers:
         sent = Float32(cutlass.select_(t < a, _at(numbers, j + 1, c), _at(numbers, j, c)))

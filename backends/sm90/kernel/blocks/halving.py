@@ -26,5 +26,5 @@ def share_out(values: Sequence[Float32], bits: tuple[int, ...]) -> tuple[list[Fl
         found = kept
     part, lane = Int32(0), again(lane)  # worked out anew, or it is held in a register from before the loop
     for bit in bits:
-        part = part * 2 + lane // bit % 2
+        part = part * 2 + (lane >> bit.bit_length() - 1 & 1)
     return found, Int32(part * len(found))

@@ -119,7 +119,7 @@ def _add_rows(tensor: Any, read: LearnedRead, shares: Values, element: Element) 
     own, first = share_out(both, OTHER_KEYS)
     for at, value in enumerate(own):
         place = first + at
-        query = element.first_query + place // 2 * EIGHT + place % 2
+        query = element.first_query + (place >> 1) * EIGHT + (place & 1)
         add_unless_zero(tensor, read.indices(query, element.kv[0], element.at, element.key[0]), value)
 
 
