@@ -61,8 +61,6 @@ def reduced(at: Expr) -> Expr:
             return call(at)
         case Convert(operand=Number(value=value)):
             return number(value, "float")
-        case Convert(operand=Call(function="abs", arguments=(operand,))):
-            return Call("abs", (Convert(operand),), "float", span=at.span)  # a sign costs a float nothing
     return at
 
 

@@ -17,19 +17,22 @@ from attnspec.lowering.analysis.visits import count_visits, unknown_of
 from attnspec.lowering.dataflow.forward_in_registers import ELEMENT_BYTES, F32, GROUP_ROWS, SWIZZLE_ELEMENTS
 from attnspec.lowering.dataflow.graph import Buffer, Dataflow, Operation, Value
 
-from attnspec.language.expr import Name, Read, nodes
+from attnspec.language.expr import Binary, Call, Name, Number, Read, nodes
 from attnspec.language.spec import Spec
 
 GROUPS = 2  # warpgroups of a key tile
 TILE_KV = GROUPS * GROUP_ROWS
 WARPS, WARP_KEYS = 8, 16  # of both warpgroups, and keys of each
 PLANES = 2  # numbers a row brings: its log-sum-exp and delta
-# Of a step: many for head dimensions up to 64; more than few up to 128, where K and V are read as often for few.
-FEW_QUERIES, MORE_QUERIES, MANY_QUERIES = 64, 80, 128
-MORE_CYCLES = 0.96  # that a query takes in a step of 80 for one in a step of 64, where it sees all keys: measured, H200
+# Of a step: many for head dimensions up to 64, fewer where a score learns and loads by distance, which wants registers; more than
+# few up to 128, where K and V are read as often for few.
+FEW_QUERIES, MORE_QUERIES, STRIP_QUERIES, MANY_QUERIES = 64, 80, 96, 128
+# That a query takes in a longer step for one in a step of 64, where it sees all keys: measured, H200.
+CYCLES = {MORE_QUERIES: 0.96, STRIP_QUERIES: 0.96}
 USUAL_LENGTH = 8192  # of queries and keys, for which steps are counted
 MORE_AHEAD = (5, 0, 1)  # read ahead where a step has 80 queries: with more, ptxas spills
 PER_QUERY = ("row", "distance", "element", "scattered")  # addresses that differ from query to query
+CHEAP = ("+", "-", "min", "max")  # of an instruction
 PIECE = 16  # columns of a product's operand are a multiple of this
 PART = 128  # columns of dK, dV and dQ at a time
 # Of dS, and chunks in which dQ is staged, the best first: with two slots of dS one is written while the other is multiplied, and
@@ -150,26 +153,42 @@ def register_shape(analysed: Analysed) -> RegisterShape:
     parts = -(-max(width, width_v) // PART)
     widths = (min(width, PART), min(width_v, PART))
     scores = spec.score != Name("score", "float")  # what a score keeps beside P spills in longer steps
-    if is_narrow or crowded or scores or parts > 1 or not _saves_by_more(analysed):
+    if is_narrow or crowded or scores or parts > 1 or not _saves_by(analysed, MORE_QUERIES):
         strips = sum(found.address == "distance" for found in analysed.derivative.learned) if parts == 1 else 0
-        shape = RegisterShape(FEW_QUERIES, *widths, is_narrow, parts, others=others, strips=strips)
+        is_longer = is_narrow and _shares_by_distance(analysed) and _saves_by(analysed, STRIP_QUERIES)
+        queries = STRIP_QUERIES if is_longer else FEW_QUERIES
+        shape = RegisterShape(queries, *widths, is_narrow, parts, others=others, strips=strips)
     else:
         shape = RegisterShape(MORE_QUERIES, *widths, is_narrow, others=others, ahead=MORE_AHEAD)
     rooms = [replace(shape, slots=slots, chunks=chunks) for slots, chunks in ROOMS]
     return next((room for room in rooms if _bytes_of(spec, room) <= SHARED_BYTES), rooms[-1])
 
 
-def _saves_by_more(analysed: Analysed) -> bool:
+def _saves_by(analysed: Analysed, queries: int) -> bool:
     """Whether longer steps save more than the queries cost that they meet beyond those that are seen."""
     if unknown_of(analysed):
         return False
-    few, more = (tile * count_visits(analysed, tile, TILE_KV, USUAL_LENGTH) for tile in (FEW_QUERIES, MORE_QUERIES))
-    return more * MORE_CYCLES <= few
+    few, more = (tile * count_visits(analysed, tile, TILE_KV, USUAL_LENGTH) for tile in (FEW_QUERIES, queries))
+    return more * CYCLES[queries] <= few
 
 
 def _wants_registers(analysed: Analysed) -> bool:
     """Whether registers are wanted for what is loaded beside each score, or for shares of learned tensors."""
     return _loads(analysed, "score") or bool(analysed.derivative.learned)
+
+
+def _shares_by_distance(analysed: Analysed) -> bool:
+    """Whether a score learns one tensor, and loads for each query, by distance alone, at an index that is a sum or clamped one:
+    where more is worked out for each distance, longer steps spill, or have more instructions a query."""
+    learned = analysed.derivative.learned
+    loaded = (found.address for found in analysed.reads if found.where == "score" and found.address in PER_QUERY)
+    computed = [at for found in learned for index in found.indices for at in nodes(index)]
+    is_simple = all(isinstance(at, Number | Name) or (isinstance(at, Binary | Call) and _name_of(at) in CHEAP) for at in computed)
+    return len(learned) == 1 and is_simple and {found.address for found in learned} | set(loaded) == {"distance"}
+
+
+def _name_of(at: Binary | Call) -> str:
+    return at.op if isinstance(at, Binary) else at.function
 
 
 def _loads(analysed: Analysed, where: str) -> bool:

@@ -30,7 +30,7 @@ def built(dims: str, text: str) -> attnspec.Attention:
     return attnspec.build(f"attention strips\nhead_dim {dims}\n{text}", target="sm90", on="emulator")
 
 
-@pytest.mark.parametrize("strips", [Strips(64, 64, 128), Strips(32, 64, 128)])
+@pytest.mark.parametrize("strips", [Strips(64, 64, 128), Strips(96, 96, 128), Strips(32, 64, 128)])
 def test_every_number_of_every_strip_is_added_once_to_its_distance(strips: Strips) -> None:
     strip_of = {
         strips.offset(0, warp, part): (warp, part) for warp in range(strips.tile_kv // KEYS) for part in range(strips.parts)

@@ -9,6 +9,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+from attnspec.backends.cute.kernel.blocks.conversion import absolute as absolute
 from attnspec.backends.cute.kernel.blocks.conversion import to_float as to_float
 from attnspec.backends.cute.kernel.blocks.ptx import ptx
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
@@ -61,13 +62,6 @@ def within(value: Any, last: int) -> Int32:
     # one each time. It does not know that lanes have no bit 5.
     text = f"{{.reg .b32 m; shr.u32 m, {{$r1}}, 5; add.s32 m, m, {last}; min.s32 m, m, {{$r0}}; max.s32 {{$w0}}, m, 0;}}"
     return ptx(text, Int32(value), cute.arch.lane_idx(), returns=[Int32])
-
-
-def absolute(value: Any) -> Any:
-    """Absolute value of an int or a float."""
-    if isinstance(value, Float32):
-        return cute.math.absf(value)
-    return cutlass.max(value, -value)
 
 
 def choose(condition: Any, if_true: Any, if_false: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import cutlass
+import cutlass.cute as cute
 from cutlass import Float32, Int32
 from cutlass._mlir import ir
 
@@ -11,8 +13,23 @@ NEAR = 1 << 10
 SIGNS = {"arith.addi": 1, "arith.subi": -1}
 
 
+def absolute(value: Any) -> Any:
+    """Absolute value of an int or a float."""
+    if isinstance(value, Float32):
+        return cute.math.absf(value)
+    found = cutlass.max(value, -value)
+    if isinstance(found, Int32):
+        found.magnitude_of = value  # pyright: ignore[reportAttributeAccessIssue]
+    return found
+
+
 def to_float(value: Any) -> Float32:
-    """An int as a float: exact up to 2^24 in magnitude, else within two roundings."""
+    """An int as a float: exact up to 2^24 in magnitude, else within two roundings.
+
+    Of an absolute value what it is of is converted: a float's sign costs nothing.
+    """
+    if hasattr(value, "magnitude_of"):
+        return cute.math.absf(to_float(value.magnitude_of))
     whole = Int32(value)
     if isinstance(value, int):
         return Float32(whole)
