@@ -51,7 +51,8 @@ def test_probabilities_that_stay_in_registers_are_handed_over_in_no_parts() -> N
 
 
 @pytest.mark.parametrize(
-    ("variant", "queries"), [("t5_bias", 64), ("relative_bias", 64), ("sliding_window", 128), ("gpt_oss", 128)]
+    ("variant", "queries"),
+    [("t5_bias", 64), ("gated_bias", 64), ("relative_bias", 96), ("sliding_window", 128), ("gpt_oss", 128)],
 )
 def test_a_backward_step_has_fewer_queries_where_registers_go_to_loads_and_shares(variant: str, queries: int) -> None:
     analysed = stages.analyse(stages.read(path_of(variant)))
