@@ -81,7 +81,8 @@ def masked(mods: Mods, s: list[Float32], element: Element) -> list[Float32]:
     for first in range(0, columns, WORD_COLUMNS):
         with asking(own_bits(columns - first)):
             words = [_visible(mods, element, row, first) for row in range(2)]
-        for index in range(first // 2, min((first + WORD_COLUMNS) // 2, len(s))):
+        # A row after the other: ptxas takes seven bits of a word at a time (R2P), and two where rows take turns.
+        for index in sorted(range(first // 2, min((first + WORD_COLUMNS) // 2, len(s))), key=row_of):
             found[index] = f32.where_bit(words[row_of(index)], bit_of(index) % WORD, found[index], hidden)
     return found
 
