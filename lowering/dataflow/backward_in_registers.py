@@ -27,7 +27,7 @@ PLANES = 2  # numbers a row brings: its log-sum-exp and delta
 # Of a step: many for head dimensions up to 64, fewer where a score learns and loads by distance, which wants registers; more than
 # few up to 128, where K and V are read as often for few.
 FEW_QUERIES, MORE_QUERIES, STRIP_QUERIES, MANY_QUERIES = 64, 80, 96, 128
-# That a query takes in a longer step for one in a step of 64, where it sees all keys: measured, H200.
+# That a query takes in a longer step for one in a step of 64, where it sees all keys: measured (H200); for 96 by instructions.
 CYCLES = {MORE_QUERIES: 0.96, STRIP_QUERIES: 0.96}
 USUAL_LENGTH = 8192  # of queries and keys, for which steps are counted
 MORE_AHEAD = (5, 0, 1)  # read ahead where a step has 80 queries: with more, ptxas spills

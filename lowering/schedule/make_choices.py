@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from attnspec.lowering.analysis.analysed import Analysed
+from attnspec.lowering.analysis.visits import count_visits, unknown_of
 from attnspec.lowering.dataflow.forward import tile_shape
 from attnspec.lowering.dataflow.graph import Dataflow
 from attnspec.lowering.schedule.choose_share import choose_share, choose_tanh
@@ -17,6 +18,7 @@ RESCALE_THRESHOLD = 8.0
 DEGREE = 3  # of the polynomial: exact to the 16 bits of P in all but one element of a hundred (FA4)
 # Of L2, for keys and values of the heads in flight; the rest is for queries, outputs and what else runs (FA4 takes 50 MB).
 L2_SHARE = 0.4
+LONG = 8192  # queries and keys, such that what is visited of twice as many tells whether it is bounded
 
 
 def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choices:
@@ -30,7 +32,7 @@ def make_choices(dataflow: Dataflow, analysed: Analysed, limits: Limits) -> Choi
         needs_row_max=any(operation.kind == "row_max" for operation in dataflow.operations),
         longest_first=_lengths_differ(analysed),
         scatters=analysed.spec.is_varlen or any(map(tensors_read, _ends(analysed))),
-        grows=_lengths_grow(analysed),
+        grows=dataflow.direction == "backward" and _lengths_grow(analysed, dataflow),
         l2_bytes=int(limits.l2_bytes * L2_SHARE),
         tanh=choose_tanh(limits),
         takes_turns=bool(dataflow.register_products) and dataflow.direction == "forward",
@@ -48,17 +50,15 @@ def emulated_share(dataflow: Dataflow, analysed: Analysed, choices: Choices, lim
 
 def _lengths_differ(analysed: Analysed) -> bool:
     """Whether the number of keys that a query tile visits depends on where the tile is, or on data."""
-    return any(_moves(end) or tensors_read(end) for end in _ends(analysed))
+    return any(names(end) & {"q_first", "q_last"} or tensors_read(end) for end in _ends(analysed))
 
 
-def _lengths_grow(analysed: Analysed) -> bool:
-    """Whether a query tile visits a range of keys of which one end goes with the tile and the other does not."""
-    ends = ((_moves(found.first), _moves(found.last)) for found in analysed.keys.seen)
-    return any(first != last for first, last in ends)
-
-
-def _moves(end: Expr) -> bool:
-    return bool(names(end) & {"q_first", "q_last"})
+def _lengths_grow(analysed: Analysed, dataflow: Dataflow) -> bool:
+    """Whether key tiles of longer sequences visit more query tiles each: twice the length is mostly four times the visits."""
+    if unknown_of(analysed) or not _lengths_differ(analysed):
+        return False
+    short, long = (count_visits(analysed, dataflow.tile_q, dataflow.tile_kv, length) for length in (LONG, 2 * LONG))
+    return long > 3 * short
 
 
 def _ends(analysed: Analysed) -> list[Expr]:

@@ -132,7 +132,7 @@ class Choices:
     tanh: on the special function unit, or by a polynomial on the FMA pipe.
     longest_first: work tiles differ in length, and come in that order; heads then share l2_bytes of the second-level cache.
     scatters: their lengths are not known until the call, and may come again and again; each CTA is given some of all places.
-    grows: one end of what they visit stays where it is while they move on, so that those in flight visit whole heads.
+    grows: of a backward, they visit the more the longer sequences are, so that those in flight read whole heads.
     takes_turns: warpgroups that multiply begin their products in turn, so that one exponentiates while another multiplies.
     """
 

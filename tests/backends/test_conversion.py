@@ -1,5 +1,7 @@
 """Ints as floats: what elements of a thread share is converted once, and large numbers lose nothing by it."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from attnspec.backends.cute.kernel.blocks.conversion import NEAR
@@ -14,11 +16,11 @@ FAR = (1 << 24) - 256  # as far as positions go; of three times as much floats h
 
 
 @pytest.mark.parametrize("target", ["sm90", "sm100"])
-def test_distances_are_not_converted_one_by_one(target: str, tmp_path: object) -> None:
+def test_distances_are_not_converted_one_by_one(target: str, tmp_path: Path) -> None:
     """ALiBi: a few a trip, where a thread has 64 scores or 128."""
     analysed = stages.analyse(stages.read(path_of("alibi")))
     schedule = stages.place(stages.draw(analysed, "forward", target), analysed, target)
-    assert assemble(stages.emit(analysed, schedule), tmp_path).ptx.count(CONVERSIONS) < 32  # pyright: ignore[reportArgumentType]
+    assert assemble(stages.emit(analysed, schedule), tmp_path).ptx.count(CONVERSIONS) < 32
 
 
 FORMS = {

@@ -19,7 +19,7 @@ class Step:
 class Widths:
     """What follows from a plan's element type, head dimensions and tile, in either direction.
 
-    grows: work tiles of the backward are the longer the later, without end (`rounds`). last_first: they begin with the last keys.
+    grows: work tiles of the backward see more the longer sequences are (`rounds`). last_first: they begin with the last keys.
     parts: times that it does each.
     """
 

@@ -4,7 +4,7 @@ import pytest
 from attnspec.lowering.schedule.schedule import Role
 
 from attnspec import stages
-from tests.backends.sm90.build import scheduled, with_head_dim
+from tests.backends.sm90.build import TARGET, scheduled, with_head_dim
 from tests.small_constants import VARIANTS, path_of
 
 DIMS = ("8", "40", "64", "96", "128", "192, 128", "128, 64", "136, 200", "256")
@@ -57,3 +57,21 @@ def test_probabilities_that_stay_in_registers_are_handed_over_in_no_parts() -> N
 def test_a_backward_step_has_fewer_queries_where_registers_go_to_loads_and_shares(variant: str, queries: int) -> None:
     analysed = stages.analyse(stages.read(path_of(variant)))
     assert stages.draw(analysed, "backward", "sm90").tile_q == queries
+
+
+@pytest.mark.parametrize(
+    ("mask", "grows"),
+    [
+        ("causal", True),
+        ("kv >= qpos", True),
+        ("kv <= max(qpos, 100)", True),
+        ("causal or kv < 64", True),
+        ("causal and qpos - kv < 1024", False),
+        ("causal and (qpos - kv < 1024 or kv < 4)", False),
+        ("qpos // 64 == kv // 64", False),
+        ("kv < 64", False),
+    ],
+)
+def test_tiles_grow_that_visit_more_of_longer_sequences(mask: str, grows: bool) -> None:
+    analysed = stages.analyse(stages.read(f"attention t\nhead_dim 64\nmask = {mask}\n"))
+    assert stages.place(stages.draw(analysed, "backward", TARGET), analysed, TARGET).choices.grows is grows

@@ -49,13 +49,8 @@ def stage_diagonals(strips: Strips, address: Any, shares: Values) -> None:
         # Numbers of even places, and those of odd ones, are as far apart for every lane: two addresses do for all.
         starts = [Int32(start + (_number(first + odd) - _number(odd)) * WORD_BYTES) for odd in range(2)]
         for at, value in enumerate(own):
-            place = f"[{{$r0}}+{_number(at) * WORD_BYTES}]"
-            ptx(
-                f"{{.reg .pred p; setp.eq.b32 p, {{$r2}}, 0; @p st.shared.f32 {place}, {{$r1}};}}",
-                starts[at % 2],
-                value,
-                lane & 4,
-            )
+            store = f"@p st.shared.f32 [{{$r0}}+{_number(at) * WORD_BYTES}], {{$r1}};"
+            ptx(f"{{.reg .pred p; setp.eq.b32 p, {{$r2}}, 0; {store}}}", starts[at % 2], value, lane & 4)
 
 
 def _sums(shares: Values) -> tuple[Values, Int32]:

@@ -37,9 +37,7 @@ def _gathered(values: Sequence[Float32], combine: Callable[[Float32, Float32], F
     return combine(chains[0], chains[1])
 
 
-def new_maximum(
-    plan: Plan, mods: Mods, s: Sequence[Float32], old: Float32, row: int
-) -> tuple[Float32, Float32, Float32]:  # fmt: skip
+def new_maximum(plan: Plan, mods: Mods, s: Sequence[Float32], old: Float32, row: int) -> tuple[Float32, Float32, Float32]:
     """The row's maximum from now on, what is subtracted for it (`shift`), and the factor that brings earlier sums to it.
 
     With a threshold the old one stays, and the factor is 1, while the new one exceeds it by no more (log2 units). A NaN among the

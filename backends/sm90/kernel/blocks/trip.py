@@ -18,7 +18,7 @@ from cutlass import Float32, Int32
 
 PRODUCTS = ("mma_qk", "mma_pv")
 AWAITED = {"await_s": "mma_qk", "await_o": "mma_pv"}
-# Of the exponentials, that come before the wait for the product, and where `three_unmasked` (the best of 1/4 to 3/4).
+# Of the exponentials, that come before the wait for the product; the second if `three_unmasked` (H200, the best of 1/4 to 3/4).
 EARLY, EARLY_UNMASKED = 3 / 4, 1 / 4
 FIRST_TURN = 2  # named barriers of the turns; 0 is the whole block's, 1 that of the warps that work
 

@@ -86,8 +86,8 @@ def attend(plan: Plan, tiles: Tiles, pipes: Pipes, work: Work, mods: Mods):
 
 
 def next_trip(of: Trips, run: Any, masked: Any, start: Now, step: Int32, zero: Int32) -> tuple[Any, ...]:
-    """Of a step to come: whether some of it may be hidden, where its operations are in their rings, and, where steps are short,
-    whether its operands are there already: the answer takes as long as a wait.
+    """Of a step to come: whether some of it may be hidden, where its operations are in their rings, and, if `three_unmasked`,
+    whether what its products read is there already: the answer takes as long as a wait.
 
     A tile that is done a second time is masked in whole, so that the trips without a mask need not ask. zero: see `run_trip`.
     """
